@@ -1,0 +1,42 @@
+# `make demo` and `make test` work from a bare clone: each sets up .venv first, once.
+PYTHON ?= python3
+BIN := .venv/bin
+# Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
+export OMP_WAIT_POLICY ?= passive
+
+.PHONY: help setup demo test test-slow lint types layers bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: .venv/ready  ## make .venv with everything in it
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup  ## train on labels of which 40% are wrong, and see the difference
+	$(BIN)/python examples/digits.py
+
+test: setup lint types layers  ## everything CI checks
+	$(BIN)/pytest
+
+test-slow: setup  ## the long tests too
+	$(BIN)/pytest -m ''
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+bench: setup  ## measure what the README claims about cost
+	$(BIN)/python bench/loss.py
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build
