@@ -1,0 +1,77 @@
+"""Train classifiers on labels that are partly wrong, and find out which ones are.
+
+The flow of the data, which is also the layout of the package:
+
+    data ──▶ noise ──▶ models ──▶ losses ──▶ train ──▶ scores ──▶ audit ──▶ report
+             (planted)  (m+1 outputs)         (loop, stop)
+
+Names are imported when they are first used: `import abstain` is quick, and torch is loaded only
+by what needs it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from abstain import noise, theory
+    from abstain.errors import AbstainError, DataError
+    from abstain.losses import (
+        GamblersLoss,
+        GeneralizedCrossEntropy,
+        SmallStakeLoss,
+        abstention,
+        belief,
+        gamblers_loss,
+        predict,
+        stake,
+    )
+    from abstain.train.stopping import AnalyticalStop, ValidationStop
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "abstain.errors": ("AbstainError", "DataError"),
+    "abstain.losses": (
+        "GamblersLoss",
+        "GeneralizedCrossEntropy",
+        "SmallStakeLoss",
+        "abstention",
+        "belief",
+        "gamblers_loss",
+        "predict",
+        "stake",
+    ),
+    "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("noise", "theory")
+
+__all__ = [
+    "AbstainError",
+    "AnalyticalStop",
+    "DataError",
+    "GamblersLoss",
+    "GeneralizedCrossEntropy",
+    "SmallStakeLoss",
+    "ValidationStop",
+    "__version__",
+    "abstention",
+    "belief",
+    "gamblers_loss",
+    "noise",
+    "predict",
+    "stake",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"abstain.{name}")
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'abstain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m abstain` is `abstain`."""
+
+from abstain.cli import main
+
+main()

@@ -1,0 +1,46 @@
+"""The command line: parse, call, print. A file per command; each imports its work when it runs."""
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from abstain import __version__
+from abstain.cli import theory
+from abstain.errors import AbstainError
+
+app = typer.Typer(
+    name="abstain",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("theory")(theory.theory)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Console().print(f"abstain {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def abstain(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+    ),
+) -> None:
+    """Train classifiers on labels that are partly wrong, and find out which ones are."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; what the user can cause ends in one line and exit code 2."""
+    try:
+        app(args=arguments)
+    except AbstainError as error:
+        Console(stderr=True).print(
+            f"[bold red]abstain:[/] {escape(str(error))}", soft_wrap=True, highlight=False
+        )
+        sys.exit(2)

@@ -1,0 +1,50 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from abstain.cli.data import app
+from abstain.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ABSTAIN_DATA", raising=False)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_list_says_where_each_set_comes_from(tmp_path):
+    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)}
+    assert rows["digits"]["available"]
+    assert rows["digits"]["source"] == "package scikit-learn"
+    assert not rows["mnist"]["available"]
+    assert rows["mnist"]["source"] == "hub ylecun/mnist"
+    assert rows["cifar10"]["train"] == 50_000
+    (tmp_path / "sets" / "mnist").mkdir(parents=True)
+    found = json.loads(run("list", "--json", "--data-dir", str(tmp_path / "sets")).stdout)
+    rows = {row["name"]: row for row in found}
+    assert rows["mnist"]["available"]
+    assert rows["imdb"]["source"].startswith("not in")
+
+
+def test_list_as_a_table():
+    result = run("list")
+    assert result.exit_code == 0
+    assert "fashion-mnist" in result.stdout
+
+
+def test_get_decodes_into_the_cache(tmp_path):
+    result = run("get", "digits")
+    assert "digits: train 1,442, test 355; 0.1 MiB decoded in" in result.stdout.replace("\n", " ")
+    assert len(list((tmp_path / "cache").glob("digits-*"))) == 2
+    about = json.loads(run("get", "digits", "--json").stdout)
+    assert about["bytes"] == 1797 * 64
+
+
+def test_get_of_an_unknown_name():
+    with pytest.raises(DataError, match=r"got 'digit'; did you mean digits\?"):
+        run("get", "digit")
