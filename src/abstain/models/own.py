@@ -1,0 +1,127 @@
+"""The user's own network, named as `PATH.py:NAME`."""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+from torch import nn
+
+from abstain.errors import AbstainError
+
+
+def is_own(name: str) -> bool:
+    """Whether a model's name has the form `PATH.py:NAME`.
+
+    >>> is_own("nets/mine.py:Net"), is_own("mnist-cnn")
+    (True, False)
+    """
+    return name.rpartition(":")[0].endswith(".py")
+
+
+def build_own(name: str, offered: Mapping[str, object]) -> nn.Module:
+    r"""Load `PATH.py:NAME` and call it with `num_outputs` and what else of `offered` it names.
+
+    Loading runs the file: it is the user's own code, named by the user.
+
+    Args:
+        name: The file and, after the colon, a class or function in it that makes a Module.
+        offered: What can be passed on. `num_outputs` always is; the others where the signature
+            has a parameter of that name. `**kwargs` does not count, since such a function often
+            hands them to another library that knows none of them.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.py"
+    >>> _ = path.write_text("import torch\ndef net(num_outputs): return torch.nn.Linear(2, 3)")
+    >>> build_own(f"{path}:net", {"num_outputs": 3, "input_shape": (2,)})
+    Linear(in_features=2, out_features=3, bias=True)
+    """
+    path, _, attribute = name.rpartition(":")
+    make = _find(_load(Path(path)), attribute, name)
+    arguments = _arguments(make, offered, name)
+    try:
+        model = make(**arguments)
+    except Exception as error:
+        raise AbstainError(f"{name} raised {type(error).__name__}: {error}") from error
+    if not isinstance(model, nn.Module):
+        raise AbstainError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
+    return model
+
+
+def _load(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise AbstainError(f"the model's file does not exist: {path}")
+    module_name = f"abstain_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise AbstainError(f"the model's file cannot be read as Python: {path}")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    sys.modules[module_name] = module  # dataclasses look their module up there
+    sys.path.insert(0, folder)  # as when Python runs the file: it may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a script may end with sys.exit(main())
+        del sys.modules[module_name]
+        raise AbstainError(
+            f"the model's file {path} raised {type(error).__name__} when imported: {error}"
+        ) from error
+    finally:
+        with suppress(ValueError):  # the file may have changed the path itself
+            sys.path.remove(folder)
+    return module
+
+
+def _find(module: ModuleType, attribute: str, name: str) -> Callable[..., object]:
+    if not hasattr(module, attribute):
+        own = sorted(
+            key
+            for key, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", None) == module.__name__
+        )
+        raise AbstainError(
+            f"{name}: the file has no {attribute!r}; it defines {', '.join(own) or 'nothing'}"
+        )
+    make = getattr(module, attribute)
+    if isinstance(make, nn.Module):
+        raise AbstainError(
+            f"{name} is a model already built; name the class or a function that builds it, "
+            "so that every run can start from its own seed"
+        )
+    if not callable(make):
+        raise AbstainError(f"{name} must be a class or a function, got {type(make).__name__}")
+    function: Callable[..., object] = make
+    return function
+
+
+def _arguments(
+    make: Callable[..., object], offered: Mapping[str, object], name: str
+) -> dict[str, object]:
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError) as error:  # some functions written in C do not tell
+        raise AbstainError(f"{name} has no signature to read; wrap it in a function") from error
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    if "num_outputs" not in by_name and not takes_any:
+        raise AbstainError(f"{name} must have a parameter num_outputs, got ({_listed(by_name)})")
+    unknown = {
+        p.name
+        for p in parameters
+        if p.default is p.empty
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        and (p.name not in offered or p.kind is p.POSITIONAL_ONLY)
+    }
+    if unknown:
+        raise AbstainError(
+            f"{name} needs {_listed(unknown)}, and only {_listed(set(offered))} can be passed; "
+            "give the rest default values"
+        )
+    return {key: value for key, value in offered.items() if key in by_name or key == "num_outputs"}
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
