@@ -1,0 +1,122 @@
+"""Which columns of a table are the label, the ids and the features, and what kind they are."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from abstain.data.contract import Kind
+from abstain.data.images import SUFFIXES
+from abstain.data.wording import did_you_mean, some
+from abstain.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOOKED_AT = 100
+_PREFERRED: dict[Kind, tuple[str, ...]] = {
+    "image": ("image", "img"),
+    "text": ("text",),
+    "table": (),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The feature columns of one kind."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+
+
+def label_column(table: "pa.Table", label: str | None, where: object) -> str:
+    """The label column asked for, or the one called `label`."""
+    wanted = label or "label"
+    if wanted not in table.column_names:
+        raise DataError(
+            f"label must name a column of {where}, got {wanted!r}{' (the default)' * (not label)}; "
+            f"its columns are {some(table.column_names, 20)}"
+            f"{did_you_mean(wanted, table.column_names)}"
+        )
+    return wanted
+
+
+def class_names(table: "pa.Table", label: str) -> tuple[str, ...]:
+    """Class names from the Hugging Face metadata of a table, if it has any."""
+    metadata = (table.schema.metadata or {}).get(b"huggingface")
+    if not metadata:
+        return ()
+    feature = json.loads(metadata).get("info", {}).get("features", {}).get(label, {})
+    return tuple(feature.get("names") or ()) if isinstance(feature, dict) else ()
+
+
+def choose_features(
+    table: "pa.Table", features: Sequence[str] | None, *, apart: Sequence[str], where: object
+) -> Choice:
+    """The feature columns: those asked for, or those that are there, found by looking at them.
+
+    A column of images (bytes or paths) makes an image set, a column of text a text set, columns of
+    numbers a table. Where kinds mix, a column called `image` or `text` decides; else it is the
+    user's choice.
+    """
+    names = (
+        list(features)
+        if features is not None
+        else [
+            name for name in table.column_names if name not in apart and not name.startswith("__")
+        ]
+    )
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"features must name columns of {where}, got {some(missing)}; "
+            f"its columns are {some(table.column_names, 20)}"
+            f"{did_you_mean(missing[0], table.column_names)}"
+        )
+    if features is not None and apart[0] in names:
+        raise DataError(f"features must not hold the label column, got {apart[0]!r}; leave it out")
+    kinds: dict[Kind, list[str]] = {}
+    for name in names:
+        kinds.setdefault(_kind(table, name, where), []).append(name)
+    if not kinds:
+        raise DataError(f"{where} must have feature columns besides {some(list(apart))}, got none")
+    if features is None:
+        for kind, preferred in _PREFERRED.items():
+            called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
+            if len(called) == 1:
+                return Choice(kind, (called[0],))
+    if len(kinds) > 1:
+        mixed = "; ".join(f"{kind}: {some(columns)}" for kind, columns in kinds.items())
+        raise DataError(
+            f"feature columns of {where} must be of one kind, got {mixed}; choose with features="
+        )
+    kind, columns = next(iter(kinds.items()))
+    if kind != "table" and len(columns) > 1:
+        raise DataError(
+            f"{where} must have one {kind} column, got {some(columns)}; choose with features="
+        )
+    return Choice(kind, tuple(columns))
+
+
+def _kind(table: "pa.Table", name: str, where: object) -> Kind:
+    import pyarrow.types as types
+
+    type_ = table.schema.field(name).type
+    if types.is_dictionary(type_):
+        type_ = type_.value_type
+    if types.is_binary(type_) or types.is_large_binary(type_):
+        return "image"
+    if types.is_struct(type_) and type_.get_field_index("bytes") >= 0:
+        return "image"
+    if types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_):
+        return "table"
+    if types.is_decimal(type_) or types.is_null(type_):
+        return "table"
+    if types.is_string(type_) or types.is_large_string(type_):
+        seen = [value for value in table.column(name)[:_LOOKED_AT].to_pylist() if value]
+        is_path = seen and all(value.lower().endswith(SUFFIXES) for value in seen)
+        return "image" if is_path else "text"
+    raise DataError(
+        f"column {name!r} of {where} must hold numbers, text or images, got {type_}; "
+        "leave it out with features="
+    )

@@ -1,0 +1,74 @@
+"""What every source delivers: inputs, given labels, class names and an id per sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from torch import Tensor
+
+from abstain.errors import DataError
+
+Kind: TypeAlias = Literal["image", "table", "text"]
+
+
+class Inputs(Protocol):
+    """What can stand in `LabeledData.inputs`: a tensor, texts, or something that decodes lazily."""
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        ...
+
+    def __getitem__(self, index: int, /) -> object:
+        """One sample, decoded."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledData:
+    """A labelled data set, from any source.
+
+    `given` labels train; `true` labels, where they are known, only evaluate. Every sample keeps its
+    id from here to the report.
+
+    >>> import torch
+    >>> data = LabeledData(inputs=torch.zeros(3, 2), given=torch.tensor([0, 1, 1]),
+    ...                    classes=("cat", "dog"), ids=("a", "b", "c"), kind="table")
+    >>> len(data), data.num_classes
+    (3, 2)
+    """
+
+    inputs: Inputs
+    """uint8 images (N, channels, height, width), float32 features (N, columns), texts, or lazy.
+
+    Images that a program gave as floats stay float32. Lazy inputs are picklable, map-style, and
+    give one sample per index: what does not fit in memory is decoded only there.
+    """
+    given: Tensor
+    """int64 class indices (N); all −1 when the source was read without labels."""
+    classes: tuple[str, ...]
+    ids: Sequence[str]
+    kind: Kind
+    true: Tensor | None = None
+    name: str = "data"
+    skipped: tuple[str, ...] = field(default=())
+    """Ids that could not be read and were left out on request."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns that the inputs were read from; () where the source has no columns."""
+    word_vectors: Path | None = None
+    """Word vectors that lie beside the source, for the text encoder to use by default."""
+
+    def __post_init__(self) -> None:
+        sizes = {"inputs": len(self.inputs), "given": len(self.given), "ids": len(self.ids)}
+        if self.true is not None:
+            sizes["true"] = len(self.true)
+        if len(set(sizes.values())) > 1:
+            raise DataError(f"inputs, given and ids must have one length, got {sizes}")
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the labels can name."""
+        return len(self.classes)

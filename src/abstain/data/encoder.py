@@ -1,0 +1,101 @@
+"""What every encoder is: fitted once, saved with the model, applied to whatever comes later."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from abstain.data.contract import Inputs, Kind, LabeledData
+from abstain.data.rows import LazyTable
+from abstain.errors import DataError
+
+FILE = "encoder.json"
+BLOCK = 1 << 14
+
+
+class Encoder(ABC):
+    """Inputs to what a model sees, in two steps: once on the host, then per batch on the device."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    """The columns that the inputs were read from, to be read again from new data."""
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample as the model sees it."""
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """A tensor for inputs in memory; for lazy inputs something lazy that gives tensors.
+
+        Give the `LabeledData` rather than its inputs where there is one: its column names let a
+        table's columns be put in order and missed by name.
+        """
+        if not isinstance(data, LabeledData):
+            return self._encode(data, ())
+        if data.kind != self.kind:
+            raise DataError(
+                f"{data.name} must hold what the model was trained on ({self.kind}), "
+                f"got {data.kind}"
+            )
+        return self._encode(data.inputs, data.columns)
+
+    def to_model(self, batch: Tensor) -> Tensor:
+        """An encoded batch, on the device, as the model takes it; the identity unless said."""
+        return batch
+
+    @abstractmethod
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the encoder into a folder, from which `load_encoder` reads it."""
+
+    @abstractmethod
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
+        """Encode inputs whose columns, where they have any, are known."""
+
+    @abstractmethod
+    def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
+        """Encode one sample of lazy inputs; `order` says where a table's columns stand."""
+
+
+@dataclass(frozen=True)
+class LazyEncoded:
+    """Lazy inputs that are encoded when asked for; a map-style dataset of tensors."""
+
+    inputs: Inputs
+    encoder: Encoder
+    order: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        return self.encoder.encode_one(self.inputs[index], self.order)
+
+    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
+        """Many samples at once, which a torch DataLoader asks for when it can."""
+        return [
+            self.encoder.encode_one(sample, self.order) for sample in _take(self.inputs, indices)
+        ]
+
+
+def blocks(inputs: Inputs) -> Iterator[Tensor]:
+    """Numeric inputs in blocks that fit in memory, whether they all do or not."""
+    if isinstance(inputs, Tensor):
+        yield from (inputs[start : start + BLOCK] for start in range(0, len(inputs), BLOCK))
+        return
+    everything = range(len(inputs))
+    for start in everything[::BLOCK]:
+        indices = everything[start : start + BLOCK]
+        if isinstance(inputs, LazyTable):
+            yield inputs.many(indices)
+        else:
+            yield torch.stack([torch.as_tensor(sample) for sample in _take(inputs, indices)])
+
+
+def _take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
+    many = getattr(inputs, "__getitems__", None)
+    taken: Sequence[object] = many(indices) if many else [inputs[i] for i in indices]
+    return taken

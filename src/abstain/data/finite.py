@@ -1,0 +1,26 @@
+"""Features must be numbers: no NaN, no infinity."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from abstain.data.wording import some
+from abstain.errors import DataError
+
+
+def check_finite(
+    features: Tensor, columns: Sequence[str] = (), *, where: object, first_row: int = 0
+) -> None:
+    """Raise with the first column that holds NaN or infinity, and its first rows."""
+    if not features.is_floating_point() or bool(features.isfinite().all()):
+        return
+    wrong = ~features.reshape(len(features), -1).isfinite()
+    column = int(wrong.any(dim=0).nonzero()[0])
+    rows = (wrong[:, column].nonzero().flatten() + first_row).tolist()
+    named = repr(columns[column]) if columns else str(column)
+    others = int(wrong.any(dim=0).sum()) - 1
+    more = f" ({others} other columns too)" if others else ""
+    raise DataError(
+        f"features of {where} must be finite, got NaN or infinity in column {named}, "
+        f"rows {some(rows)}{more}; fill these values in, or leave out the rows or the column"
+    )

@@ -1,0 +1,40 @@
+"""pandas DataFrames."""
+
+from pathlib import Path
+
+from abstain.data.contract import LabeledData
+from abstain.data.options import Options
+from abstain.data.require import require
+from abstain.data.rows import ArrowRows
+from abstain.data.tabular import read_arrow
+from abstain.errors import DataError
+
+
+def read_frame(source: object, options: Options) -> LabeledData:
+    """A DataFrame; ids are its `id` column, else its index, else row numbers."""
+    pd = require("pandas", "a DataFrame")
+    pa = require("pyarrow", "a DataFrame")
+    if not isinstance(source, pd.DataFrame):
+        raise DataError(
+            f"source must be a DataFrame, got a {type(source).__name__}; give (X, y) instead"
+        )
+    frame = source.rename(columns=str)
+    twice = frame.columns[frame.columns.duplicated()].tolist()
+    if twice:
+        raise DataError(f"columns of the DataFrame must have different names, got {twice} twice")
+    counted = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0
+    ids = None if counted or "id" in frame.columns else [str(value) for value in frame.index]
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"columns of the DataFrame must be of one type each, got: {error}"
+        ) from error
+    return read_arrow(
+        ArrowRows(table.replace_schema_metadata(None)),
+        options,
+        name="frame",
+        where="the DataFrame",
+        folder=Path(),
+        ids=ids,
+    )

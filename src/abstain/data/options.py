@@ -1,0 +1,26 @@
+"""How a source is to be read, said once and passed to every reader."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from abstain.data.budget import MEMORY_BUDGET
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `load` was asked for, apart from the source."""
+
+    split: str = "train"
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+    data_dir: Path | None = None
+    cache: Path = Path("cache")
+    skip_bad: bool = False
+    labelled: bool = True
+    image_size: int | tuple[int, int] | None = None
+    memory_budget: int = MEMORY_BUDGET
+
+    def key(self) -> list[object]:
+        """The options that change what is decoded, for the key of a cache entry."""
+        size = list(self.image_size) if isinstance(self.image_size, tuple) else self.image_size
+        return [self.split, self.label, self.features, self.skip_bad, self.labelled, size]

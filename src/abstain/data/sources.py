@@ -1,0 +1,168 @@
+"""`load`: which source is which, and one contract for all of them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from abstain.data.assemble import settle
+from abstain.data.budget import MEMORY_BUDGET
+from abstain.data.builtin import BUILTIN, read_builtin
+from abstain.data.cache import cache_folder
+from abstain.data.contract import LabeledData
+from abstain.data.folder import read_folder
+from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
+from abstain.data.options import Options
+from abstain.data.tabular import read_files, source_name
+from abstain.data.wording import did_you_mean, some
+from abstain.errors import DataError
+
+Source: TypeAlias = object
+"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset."""
+
+
+def load(
+    source: Source,
+    *,
+    split: str = "train",
+    label: str | None = None,
+    features: str | Sequence[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    skip_bad: bool = False,
+    classes: Sequence[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    labelled: bool = True,
+    image_size: int | tuple[int, int] | None = None,
+    memory_budget: int = MEMORY_BUDGET,
+) -> LabeledData:
+    """Load one split of a labelled data set.
+
+    Args:
+        source: a built-in name (see `BUILTIN`; it wins over a file of that name, which ./NAME
+            means), an image folder with one sub-folder per class, a CSV, TSV, Parquet, JSONL or
+            `.npz` file, a folder with train.csv, test.parquet, …, `hf:NAME` for the Hugging Face
+            hub; or data: `(X, y)`, a pandas DataFrame, a torch or Hugging Face dataset.
+        split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
+            a single file, is its own `train`.
+        label: the label column, or the key of an `.npz`; "label" unless said.
+        features: the feature columns; found by looking unless said.
+        data_dir: a folder of downloaded sets (mnist/train.parquet, …); else `ABSTAIN_DATA`.
+        skip_bad: leave unreadable images out and record them in `skipped`.
+        classes: the training classes, to number those of another split in the same way.
+        cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
+        labelled: False reads data without labels; `given` is then all −1.
+        image_size: scale images to this height and width.
+        memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
+
+    Raises:
+        DataError: the source cannot be used as it is; the message says what to do.
+
+    >>> data = load(([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]], ["a", "b", "a", "b"]))
+    >>> len(data), data.classes, data.given.tolist()
+    (4, ('a', 'b'), [0, 1, 0, 1])
+    """
+    options = Options(
+        split=canonical(split),
+        label=label,
+        features=_as_tuple(features),
+        data_dir=None if data_dir is None else Path(data_dir).expanduser(),
+        cache=cache_folder(cache_dir),
+        skip_bad=skip_bad,
+        labelled=labelled,
+        image_size=image_size,
+        memory_budget=memory_budget,
+    )
+    data = _read_named(source, options) if _is_name(source) else _read_object(source, options)
+    return settle(data, classes=classes, labelled=labelled)
+
+
+def splits(source: Source) -> tuple[str, ...]:
+    """The splits that a source is known to have, without reading it.
+
+    What lies on the hub is not asked; `hf:` sources answer with train only.
+
+    >>> splits("digits")
+    ('train', 'test')
+    """
+    from abstain.data.arrays import npz_splits
+    from abstain.data.hub import object_splits
+
+    if not _is_name(source):
+        return object_splits(source)
+    if isinstance(source, str) and source in BUILTIN:
+        return ("train", "test")
+    path = Path(os.fspath(source)).expanduser()  # type: ignore[call-overload]
+    if path.is_dir():
+        return _ordered(table_files(path)) or _ordered(split_folders(path)) or ("train",)
+    return npz_splits(path) if path.suffix == ".npz" and path.exists() else ("train",)
+
+
+def _ordered(found: dict[str, object] | dict[str, Path] | dict[str, list[Path]]) -> tuple[str, ...]:
+    order = ("train", "validation", "test")
+    return tuple(sorted(found, key=lambda name: order.index(name) if name in order else 9))
+
+
+def _is_name(source: Source) -> bool:
+    return isinstance(source, str | os.PathLike)
+
+
+def _as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return (names,) if isinstance(names, str) else None if names is None else tuple(names)
+
+
+def _read_named(source: Source, options: Options) -> LabeledData:
+    if isinstance(source, str):
+        if source.startswith("hf:"):
+            from abstain.data.hub import read_hub
+
+            return read_hub(source.removeprefix("hf:"), options)
+        if source in BUILTIN:
+            return read_builtin(BUILTIN[source], options)
+    path = Path(os.fspath(source)).expanduser()  # type: ignore[call-overload]
+    if not path.exists():
+        raise _not_found(os.fspath(source))  # type: ignore[call-overload]
+    if path.is_dir():
+        return _read_directory(path, options)
+    return _read_file(path, options)
+
+
+def _read_directory(path: Path, options: Options) -> LabeledData:
+    tables = table_files(path)
+    if tables and not split_folders(path):
+        files = tables[pick(options.split, tables, path)]
+        return read_files(files, options, name=path.resolve().name)
+    return read_folder(path, options)
+
+
+def _read_file(path: Path, options: Options) -> LabeledData:
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        from abstain.data.arrays import read_npz
+
+        return read_npz(path, options)
+    if suffix not in TABLE_SUFFIXES:
+        raise DataError(
+            f"source must be a folder or a file of type {', '.join(TABLE_SUFFIXES)} or .npz, "
+            f"got {path}; convert it to one of these"
+        )
+    pick(options.split, ["train"], path)
+    return read_files([path], options, name=source_name(path))
+
+
+def _read_object(source: Source, options: Options) -> LabeledData:
+    from abstain.data.arrays import read_object
+
+    return read_object(source, options)
+
+
+def _not_found(source: str) -> DataError:
+    if os.sep in source or Path(source).suffix:
+        parent = Path(source).expanduser().parent
+        near = [str(p) for p in parent.iterdir()] if parent.is_dir() else []
+        return DataError(
+            f"source must be a file or folder that exists, got {source}{did_you_mean(source, near)}"
+        )
+    return DataError(
+        f"source must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or hf:NAME, "
+        f"got {source!r}{did_you_mean(source, BUILTIN)}"
+    )

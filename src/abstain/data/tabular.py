@@ -1,0 +1,184 @@
+"""CSV, Parquet and JSONL files, and any Arrow table: rows to inputs, labels and ids."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from abstain.data.arrow_files import read_rows
+from abstain.data.assemble import Found, assemble
+from abstain.data.cache import fingerprint, read_entry, store
+from abstain.data.columns import Choice, choose_features, class_names, label_column
+from abstain.data.contract import Inputs, LabeledData
+from abstain.data.finite import check_finite
+from abstain.data.ids import NumberedIds
+from abstain.data.images import read_images
+from abstain.data.labels import RawLabels
+from abstain.data.options import Options
+from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
+from abstain.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BLOCK = 1 << 16
+
+
+def read_files(files: Sequence[Path], options: Options, *, name: str) -> LabeledData:
+    """One split from its files. Decoded images are cached; text and numbers read fast enough."""
+    folder = files[0].parent
+    where = files[0] if len(files) == 1 else folder
+    if files[0].suffix.lower() != ".parquet":
+        return read_arrow(read_rows(files, options), options, name=name, where=where, folder=folder)
+    entry = options.cache / f"table-{name}-{fingerprint(files, *options.key())}.safetensors"
+    data = read_entry(entry)
+    if data is None:
+        rows = read_rows(files, options)
+        data = read_arrow(rows, options, name=name, where=where, folder=folder)
+        if data.kind == "image" and _embedded(rows.table.column(data.columns[0])):
+            store(entry, data)
+    return data
+
+
+def read_arrow(
+    rows: ArrowRows,
+    options: Options,
+    *,
+    name: str,
+    where: object,
+    folder: Path,
+    names: Sequence[str] = (),
+    ids: Sequence[str] | None = None,
+) -> LabeledData:
+    """One split from an Arrow table.
+
+    Args:
+        rows: the table.
+        options: how to read it.
+        name: what to call the data.
+        where: what errors call it.
+        folder: where relative image paths start.
+        names: class names, where the table's own metadata do not give them.
+        ids: one per row; else the `id` column, else row numbers.
+    """
+    table = rows.table
+    if table.num_rows == 0:
+        raise DataError(f"{where} must hold rows, got none; check that the file is the right one")
+    label = label_column(table, options.label, where) if options.labelled else None
+    apart = [label or options.label or "label", "id"]
+    choice = choose_features(table, options.features, apart=apart, where=where)
+    labels = None if label is None else _values(table, label)
+    row_ids = ids if ids is not None else _ids(table)
+    label_names = tuple(names) or (class_names(table, label) if label else ())
+
+    def found(inputs: Inputs, keep: Sequence[int] | None, skipped: tuple[str, ...]) -> LabeledData:
+        return assemble(
+            Found(
+                kind=choice.kind,
+                inputs=inputs,
+                labels=_take(labels, keep),
+                ids=row_ids if keep is None else [row_ids[i] for i in keep],
+                names=label_names,
+                columns=choice.columns,
+                skipped=skipped,
+                name=name,
+                where=f"column {label!r} of {where}",
+            )
+        )
+
+    if choice.kind == "text":
+        return found(_texts(rows, choice.columns[0], options, where), None, ())
+    if choice.kind == "table":
+        return found(_features(rows, choice, options, where), None, ())
+
+    images = read_images(
+        ImageBlobs(rows, choice.columns[0], folder),
+        row_ids,
+        image_size=options.image_size,
+        skip_bad=options.skip_bad,
+        memory_budget=options.memory_budget,
+        where=str(where),
+    )
+    return found(images.inputs, images.keep if images.skipped else None, images.skipped)
+
+
+def _take(labels: RawLabels | None, keep: Sequence[int] | None) -> RawLabels | None:
+    return labels if labels is None or keep is None else [labels[i] for i in keep]
+
+
+def _values(table: "pa.Table", name: str) -> RawLabels:
+    import pyarrow.types as types
+
+    column = table.column(name)
+    fast = types.is_integer(column.type) and not column.null_count
+    values: RawLabels = column.to_numpy() if fast else column.to_pylist()
+    return values
+
+
+def _ids(table: "pa.Table") -> Sequence[str]:
+    if "id" not in table.column_names:
+        return NumberedIds(table.num_rows)
+    return [str(value) for value in table.column("id").to_pylist()]
+
+
+def _embedded(column: "pa.ChunkedArray") -> bool:
+    """Whether the images lie in the table, so that its bytes say all about them."""
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if types.is_struct(column.type):
+        column = pc.struct_field(column, "bytes")
+    binary = types.is_binary(column.type) or types.is_large_binary(column.type)
+    return bool(binary and not column.null_count)
+
+
+def _texts(rows: ArrowRows, column: str, options: Options, where: object) -> Inputs:
+    values = rows.table.column(column)
+    if values.null_count:
+        raise DataError(
+            f"text column {column!r} of {where} must have a text in every row, got "
+            f"{values.null_count} rows without; fill them in or leave them out"
+        )
+    if values.nbytes > options.memory_budget:
+        return LazyTexts(rows, column)
+    return list(values.to_pylist())
+
+
+def _features(rows: ArrowRows, choice: Choice, options: Options, where: object) -> Inputs:
+    """float32 (N, columns), or lazy above the budget; either way every value is looked at once."""
+    table = rows.table
+    if 4 * table.num_rows * len(choice.columns) > options.memory_budget:
+        for start, block in _blocks(table, choice.columns):
+            check_finite(block, choice.columns, where=where, first_row=start)
+        return LazyTable(rows, choice.columns)
+    features = torch.empty((table.num_rows, len(choice.columns)), dtype=torch.float32)
+    for start, block in _blocks(table, choice.columns):
+        features[start : start + len(block)] = block
+    check_finite(features, choice.columns, where=where)
+    return features
+
+
+def _blocks(table: "pa.Table", columns: Sequence[str]) -> Iterator[tuple[int, Tensor]]:
+    import pyarrow as pa
+
+    for start in range(0, table.num_rows, _BLOCK):
+        part = table.slice(start, _BLOCK)
+        with np.errstate(over="ignore"):
+            arrays = [
+                part.column(name).cast(pa.float64()).to_numpy().astype(np.float32)
+                for name in columns
+            ]
+        yield start, torch.from_numpy(np.stack(arrays, axis=1))
+
+
+def source_name(path: str | os.PathLike[str]) -> str:
+    """A short name for a file or folder.
+
+    >>> source_name("photos/train.csv")
+    'train'
+    """
+    return Path(path).stem or "data"

@@ -1,0 +1,30 @@
+"""Words for errors: nearest names, and the first few of many."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+SHOWN = 5
+"""How many offenders an error names before it says how many more there are."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names the nearest known word, or nothing.
+
+    >>> did_you_mean("mnits", ["digits", "mnist"])
+    '; did you mean mnist?'
+    >>> did_you_mean("photos", ["digits", "mnist"])
+    ''
+    """
+    lowered = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), lowered, n=1)
+    return f"; did you mean {lowered[near[0]]}?" if near else ""
+
+
+def some(items: Sequence[object], shown: int = SHOWN) -> str:
+    """The first few items, and how many more there are.
+
+    >>> some(["a", "b", "c"], shown=2)
+    'a, b and 1 more'
+    """
+    text = ", ".join(str(item) for item in items[:shown])
+    return text if len(items) <= shown else f"{text} and {len(items) - shown} more"

@@ -1,0 +1,167 @@
+"""What users bring that cannot be used: each has its own error, which says what to do."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from abstain.data import load
+from abstain.errors import DataError
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_missing_label_column_names_the_columns(tmp_path):
+    path = write(tmp_path / "t.csv", "x,lable\n1,a\n2,b\n")
+    with pytest.raises(
+        DataError,
+        match=r"got 'label' \(the default\); its columns are x, lable; did you mean lable\?",
+    ):
+        load(path)
+    with pytest.raises(
+        DataError, match=r"label must name a column .*got 'kind'; its columns are x"
+    ):
+        load(path, label="kind")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.jsonl", "t.npz"])
+def test_empty_file(tmp_path, name):
+    with pytest.raises(DataError, match="got an empty file"):
+        load(write(tmp_path / name, b""))
+
+
+def test_header_without_rows(tmp_path):
+    with pytest.raises(DataError, match="must hold rows, got none"):
+        load(write(tmp_path / "t.csv", "x,label\n"))
+
+
+def test_one_class_only(tmp_path):
+    with pytest.raises(DataError, match="two classes or more, got only 'a'"):
+        load(write(tmp_path / "t.csv", "x,label\n1,a\n2,a\n"))
+
+
+def test_class_with_one_sample(tmp_path):
+    with pytest.raises(DataError, match="got one of b, d"):
+        load(write(tmp_path / "t.csv", "x,label\n1,a\n2,a\n3,b\n4,c\n5,c\n6,d\n"))
+
+
+@pytest.mark.parametrize("bad", ["nan", "", "inf", "1e300"])
+def test_features_that_are_no_numbers(tmp_path, bad):
+    rows = "".join(f"{i},{bad if i % 2 else i},{'ab'[i % 2]}\n" for i in range(14))
+    with pytest.raises(
+        DataError, match=r"NaN or infinity in column 'y', rows 1, 3, 5, 7, 9 and 2 more"
+    ):
+        load(write(tmp_path / "t.csv", "x,y,label\n" + rows))
+
+
+def test_duplicate_ids(tmp_path):
+    with pytest.raises(DataError, match="ids of t must be unique, got q more than once"):
+        load(write(tmp_path / "t.csv", "id,x,label\np,1,a\nq,2,b\nq,3,a\nr,4,b\n"))
+
+
+def test_labels_that_are_measurements(tmp_path):
+    with pytest.raises(DataError, match=r"look like measurements: 0.25, 0.37"):
+        load(write(tmp_path / "t.csv", "x,label\n1,0.37\n2,0.25\n3,1\n4,1\n"))
+    with pytest.raises(DataError, match="look like measurements"):
+        load((np.zeros((4, 2)), np.array([0.1, 0.2, 0.1, 0.2])))
+
+
+def test_rows_without_a_label(tmp_path):
+    with pytest.raises(DataError, match="got none in 2 rows: 1, 3"):
+        load(write(tmp_path / "t.csv", "x,label\n1,a\n2,\n3,b\n4,\n"))
+    pq.write_table(pa.table({"x": [1, 2, 3], "label": [0, None, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="got none in 1 rows: 1"):
+        load(tmp_path / "t.parquet")
+
+
+def test_rows_without_a_text(tmp_path):
+    pq.write_table(pa.table({"text": ["a", None], "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"text column 'text' .*got 1 rows without"):
+        load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", b"text,label\nfine,a\ncaf\xe9,b\n"),
+        ("t.jsonl", b'{"text": "fine", "label": "a"}\n\n{"text": "caf\xe9", "label": "b"}\n'),
+    ],
+)
+def test_text_that_is_not_utf8(tmp_path, name, content):
+    with pytest.raises(
+        DataError, match=r"must be UTF-8, got byte 0xe9 in line 3; convert it.*iconv"
+    ):
+        load(write(tmp_path / name, content))
+
+
+def test_parquet_text_that_is_not_utf8(tmp_path):
+    raw = pa.array([b"fine", b"caf\xe9"]).view(pa.string())
+    pq.write_table(pa.table({"text": raw, "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"text column 'text' .*must be UTF-8"):
+        load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("train.csv", "train.parquet"), ("val.csv", "validation.csv"), ("train.csv", "train-0.csv")],
+)
+def test_split_named_twice(tmp_path, names):
+    write(tmp_path / "train.csv", "x,label\n1,a\n")
+    for name in names:
+        write(tmp_path / name, "x,label\n1,a\n")
+    with pytest.raises(DataError, match="must name each split once"):
+        load(tmp_path)
+
+
+def test_missing_file_and_near_name(tmp_path):
+    write(tmp_path / "pets.csv", "x,label\n")
+    with pytest.raises(DataError, match=r"that exists, got .*pest\.csv; did you mean .*pets\.csv"):
+        load(tmp_path / "pest.csv")
+
+
+def test_unknown_kind_of_file(tmp_path):
+    with pytest.raises(DataError, match=r"of type \.csv.*got .*notes\.docx"):
+        load(write(tmp_path / "notes.docx", "x"))
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.jsonl", "t.csv"])
+def test_garbage_is_named(tmp_path, name):
+    with pytest.raises(DataError, match=r"must be a readable"):
+        load(write(tmp_path / name, b'{"a": 1}}\n1,2\n3\n'))
+
+
+def test_single_file_has_no_test_split(tmp_path):
+    path = write(tmp_path / "t.csv", "x,label\n1,a\n2,b\n")
+    with pytest.raises(DataError, match=r"split must be one of .*train; got 'test'"):
+        load(path, split="test")
+
+
+def test_column_named_twice(tmp_path):
+    with pytest.raises(DataError, match="different names, got x twice"):
+        load(write(tmp_path / "t.csv", "x,x,label\n1,2,a\n"))
+
+
+def test_only_a_label_column(tmp_path):
+    with pytest.raises(DataError, match="must have feature columns besides label"):
+        load(write(tmp_path / "t.csv", "label\na\nb\n"))
+
+
+def test_column_that_is_no_feature(tmp_path):
+    pq.write_table(pa.table({"x": [[1], [2]], "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(
+        DataError, match=r"column 'x' .*must hold numbers, text or images, got list"
+    ):
+        load(tmp_path / "t.parquet")
+
+
+def test_label_outside_the_named_classes(tmp_path):
+    meta = '{"info": {"features": {"label": {"names": ["a", "b"]}}}}'
+    table = pa.table({"x": [1, 2], "label": [0, -1]}).replace_schema_metadata({"huggingface": meta})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(
+        DataError, match=r"0 to 1 for 2 named classes, got -1 in row 1.*labelled=False"
+    ):
+        load(tmp_path / "t.parquet")
