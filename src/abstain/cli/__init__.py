@@ -1,5 +1,6 @@
 """The command line: parse, call, print. A file per command; each imports its work when it runs."""
 
+import os
 import sys
 
 import typer
@@ -7,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import theory
+from abstain.cli import data, predict, theory, train
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -17,6 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("train", epilog=train.EXAMPLES)(train.train)
+app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
+app.add_typer(data.app, name="data")
 app.command("theory")(theory.theory)
 
 
@@ -37,6 +41,9 @@ def abstain(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
+    # Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
+    # It is read when torch starts; here the process is ours.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app(args=arguments)
     except AbstainError as error:

@@ -1,0 +1,327 @@
+"""`abstain train`: a robust model from a source of doubtful labels."""
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from abstain.errors import AbstainError
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  abstain train digits --flip 0.4                     a built-in set with 40% wrong labels, planted
+
+  abstain train photos/                               an image folder, one sub-folder per class
+
+  abstain train reviews.csv --label stars             a table; text or numbers are found by looking
+
+  abstain train mnist --flip 0.5 --method aes --rate 0.5
+
+  abstain train --resume runs/photos-…                go on after Ctrl-C or a crash
+
+  abstain train --from runs/photos-… --seed 1         the same again with other seeds
+
+  torchrun --nproc-per-node 2 -m abstain train photos/
+"""
+
+_DATA, _METHOD, _TRAINING, _RUN = "Data", "Method", "Training", "Run"
+
+
+def train(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:NAME."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The label column.", rich_help_panel=_DATA)
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A feature column; repeat for more. Found by looking unless said.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="A source with right labels, shown in the history, never trained on.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of downloaded sets (mnist/train.parquet, …).",
+            envvar="ABSTAIN_DATA",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool,
+        typer.Option(help="Leave unreadable images out, and record them.", rich_help_panel=_DATA),
+    ] = False,
+    image_size: Annotated[
+        int | None, typer.Option(help="Scale images to this size.", rich_help_panel=_DATA)
+    ] = None,
+    flip: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of labels to flip on purpose, to see what happens.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    flip_kind: Annotated[
+        str | None,
+        typer.Option(help="symmetric, symmetric-any, pairflip or instance.", rich_help_panel=_DATA),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="schedule (default), small-stake, gamblers, aes, ves, lq, lq-truncated, nll, mid, "
+            "exp, schedule-released.",
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
+    payoff: Annotated[
+        str | None, typer.Option(help="A number, euc, mid or exp.", rich_help_panel=_METHOD)
+    ] = None,
+    guard: Annotated[
+        float | None, typer.Option(help="Guard of the euc rule.", rich_help_panel=_METHOD)
+    ] = None,
+    warm_up: Annotated[
+        int | None, typer.Option(help="Epochs of cross-entropy first.", rich_help_panel=_METHOD)
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of wrong labels, which --method aes needs.", rich_help_panel=_METHOD
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Kind of noise that aes assumes.", rich_help_panel=_METHOD)
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Epochs without gain before ves stops.", rich_help_panel=_METHOD),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Samples per step.", rich_help_panel=_TRAINING)
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="adam, adamw, sgd or laprop.", rich_help_panel=_TRAINING)
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", "--lr", rich_help_panel=_TRAINING)
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(rich_help_panel=_TRAINING)] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the learning rate: constant, cosine, linear, one-cycle.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Largest norm of the gradient.", rich_help_panel=_TRAINING)
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=_TRAINING),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=_RUN)
+    ] = None,
+    seed_noise: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    seed_init: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    seed_order: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the run.", rich_help_panel=_RUN)
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=_RUN)
+    ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", help="Run again what this folder describes.", rich_help_panel=_RUN),
+    ] = None,
+    save_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=_RUN)
+    ] = 60.0,
+    dry_run: Annotated[
+        bool, typer.Option(help="Show the resolved recipe and stop.", rich_help_panel=_RUN)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as JSON.", rich_help_panel=_RUN)
+    ] = False,
+) -> None:
+    """Train a classifier on labels that are partly wrong.
+
+    Nothing needs to be known about the labels. Sizes that are not given are chosen from the data;
+    everything that decides the result is written into the folder of the run.
+    """
+    settings = {
+        "payoff": _number_or_rule(payoff), "guard": guard, "warm_up": warm_up, "rate": rate,
+        "noise": noise, "patience": patience, "model": model, "epochs": epochs, "batch": batch,
+        "optimizer": optimizer, "learning_rate": learning_rate, "weight_decay": weight_decay,
+        "schedule": schedule, "clip": clip, "precision": precision, "flip": flip,
+        "flip_kind": flip_kind, "seed_noise": _first(seed_noise, seed),
+        "seed_init": _first(seed_init, seed), "seed_order": _first(seed_order, seed),
+    }  # fmt: skip
+    settings = {name: value for name, value in settings.items() if value is not None}
+    options: dict[str, Any] = {
+        "label": label, "features": features, "data_dir": data_dir, "image_size": image_size,
+        "skip_bad": skip_bad or None,
+    }  # fmt: skip
+    options = {name: value for name, value in options.items() if value is not None}
+    if sum(x is not None for x in (source, resume, from_)) != 1:
+        raise AbstainError(
+            "give one of SOURCE, --resume RUN and --from RUN; see abstain train --help"
+        )
+    if resume is not None:
+        if settings or options or out or method:
+            raise AbstainError(
+                "--resume takes everything from its folder; use --from to change settings"
+            )
+        _train(resume=resume, show=not as_json, save_every=save_every, as_json=as_json)
+        return
+    recipe, source, test, options = _resolve(source, from_, method, settings, test, options)
+    if dry_run:
+        _show_recipe(source, recipe, options, as_json)
+        return
+    folder = out or _new_folder(source, recipe.method)
+    _train(
+        source, recipe, test=test, folder=folder, show=not as_json, save_every=save_every,
+        as_json=as_json, **options,
+    )  # fmt: skip
+
+
+def _resolve(
+    source: str | None,
+    from_: Path | None,
+    method: str | None,
+    settings: dict[str, Any],
+    test: str | None,
+    options: dict[str, Any],
+) -> tuple[Any, Any, str | None, dict[str, Any]]:
+    """Recipe and sources, as given or as another run had them."""
+    from abstain.train.recipe import Recipe
+
+    if from_ is None:
+        return Recipe.of(method or "schedule", **settings), source, test, options
+    if method is not None:
+        raise AbstainError("--from keeps the method of its run; leave --method out, or SOURCE in")
+    from abstain.train.folder import RunFolder
+
+    about = RunFolder(from_).about()
+    sources = about["sources"]
+    if sources["train"] is None:
+        raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
+    recipe = Recipe.from_json({**about["recipe"], **settings})
+    return recipe, sources["train"], test or sources["test"], {**sources["options"], **options}
+
+
+def _train(
+    source: object = None,
+    recipe: Any = None,  # noqa: ANN401
+    *,
+    resume: Path | None = None,
+    folder: Path | None = None,
+    as_json: bool,
+    **arguments: Any,  # noqa: ANN401
+) -> None:
+    try:
+        from abstain.train.run import train as run
+    except ModuleNotFoundError as error:
+        raise AbstainError(
+            f"training needs the package {error.name}, which is not installed; "
+            "run: pip install 'abstain[train]'"
+        ) from None
+    from abstain.train.interrupt import Interrupted
+
+    place = resume or folder
+    try:
+        trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
+    except Interrupted:
+        Console(stderr=True).print(
+            f"Interrupted and saved. Go on with: abstain train --resume {place}", soft_wrap=True
+        )
+        sys.exit(130)
+    if not _is_main_process():
+        return
+    summary = {**trained.summary(), "folder": str(place)}
+    if as_json:
+        typer.echo(json.dumps(summary))
+        return
+    console = Console(highlight=False)
+    console.print(f"Done: {trained.outcome}.")
+    for name, text in _FIGURES.items():
+        if name in summary:
+            console.print(f"  {text:<42} {summary[name]:7.1%}")
+    console.print(f"  the run, its model and its history         {place}", soft_wrap=True)
+    console.print(
+        f"Use it: abstain predict {place} SOURCE --output predictions.csv", soft_wrap=True
+    )
+
+
+_FIGURES = {
+    "test_accuracy": "test accuracy, last epoch",
+    "validation_accuracy": "agreement with held-out labels",
+    "train_accuracy": "agreement with the given training labels",
+    "stake": "mean stake",
+}
+
+
+def _show_recipe(source: Any, recipe: Any, options: dict[str, Any], as_json: bool) -> None:  # noqa: ANN401
+    """What would be run, with everything filled in from the data."""
+    from abstain.data import fit_encoder, load
+    from abstain.models import default_model
+
+    data = load(source, **options)
+    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    values = recipe.as_json()
+    values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
+    about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
+    if as_json:
+        typer.echo(json.dumps({**about, "recipe": values}))
+        return
+    table = Table("setting", "value", box=None)
+    for name, value in {**about, **values}.items():
+        table.add_row(name, str(value))
+    Console(highlight=False).print(table)
+
+
+def _new_folder(source: object, method: str) -> Path:
+    """A name that says what was run, and that no earlier run has."""
+    stem = Path(str(source).removeprefix("hf:")).stem or "data"
+    return Path("runs") / f"{stem}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _is_main_process() -> bool:
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)
+
+
+def _number_or_rule(payoff: str | None) -> float | str | None:
+    try:
+        return None if payoff is None else float(payoff)
+    except ValueError:
+        return payoff
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)

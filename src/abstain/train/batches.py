@@ -1,0 +1,96 @@
+"""Which samples are seen when: one order per seed and epoch, whatever the number of processes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from abstain.data import Inputs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The part of a global batch that falls to one process."""
+
+    index: Tensor
+    """Positions of the samples, on the device; never empty."""
+    inputs: Tensor
+    counts: bool
+    """False for a stand-in: this process had no sample left, but must take part in the step."""
+    total: int
+    """Samples in the global batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """Batches of encoded inputs: from a tensor on the device, or streamed through workers.
+
+    The order of an epoch is drawn from (seed, epoch) alone, and every global batch is dealt out
+    to the processes in turn: two processes see together what one would see.
+    """
+
+    inputs: Inputs
+    rows: Tensor
+    """The samples to visit, as positions in `inputs`, on the CPU."""
+    size: int
+    seed: int
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+    workers: int = 0
+
+    def __len__(self) -> int:
+        return -(-len(self.rows) // self.size)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from the `start`-th on."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        order = self.rows[torch.randperm(len(self.rows), generator=generator)]
+        yield from self._batches(self._cut(order)[start:])
+
+    def in_order(self) -> Iterator[Batch]:
+        """Every sample once, in the order of `rows`; for evaluation."""
+        yield from self._batches(self._cut(self.rows))
+
+    def _cut(self, rows: Tensor) -> list[Tensor]:
+        return [rows[first : first + self.size] for first in range(0, len(rows), self.size)]
+
+    def _batches(self, globals_: list[Tensor]) -> Iterator[Batch]:
+        shares = [rows[self.rank :: self.world] for rows in globals_]
+        # A last batch smaller than the number of processes leaves some without a sample.
+        mine = [
+            share if len(share) else rows[:1] for share, rows in zip(shares, globals_, strict=True)
+        ]
+        for rows, index, share, inputs in zip(
+            globals_, mine, shares, self._fetch(mine), strict=True
+        ):
+            yield Batch(
+                index=index.to(self.device),
+                inputs=inputs.to(self.device, non_blocking=True),
+                counts=len(share) > 0,
+                total=len(rows),
+            )
+
+    def _fetch(self, indices: list[Tensor]) -> Iterator[Tensor]:
+        if isinstance(self.inputs, Tensor):
+            for index in indices:
+                yield self.inputs[index.to(self.inputs.device)]
+            return
+        loader = DataLoader(
+            cast("torch.utils.data.Dataset[Tensor]", self.inputs),
+            batch_sampler=[index.tolist() for index in indices],
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+        )
+        yield from loader
+
+
+def resident(inputs: Inputs, device: torch.device) -> Inputs:
+    """Encoded inputs on the device if they are a tensor that fits there; else as they are."""
+    if not isinstance(inputs, Tensor) or device.type != "cuda":
+        return inputs
+    free, _ = torch.cuda.mem_get_info(device)
+    return inputs.to(device) if inputs.nbytes < free // 2 else inputs

@@ -1,0 +1,53 @@
+"""What a person sees of a training: bars, loss and time left on a terminal; elsewhere nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from abstain.train.history import Row
+
+
+class Display(Protocol):
+    """Takes in the rows of the history as they come."""
+
+    def __call__(self, kind: str, row: Row, /) -> None:
+        """`kind` is "step" or "epoch"."""
+        ...
+
+
+@contextmanager
+def live_display(
+    steps: int, epochs: int, *, visible: bool = True, console: Console | None = None
+) -> Iterator[Display]:
+    """A bar over all steps, with the last epoch's figures; silent where nobody watches."""
+    console = console or Console(stderr=True)
+    progress = Progress(
+        TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (visible and console.is_terminal),
+    )
+    with progress:
+        task = progress.add_task("train", total=steps, epoch=1, epochs=epochs, figures="")
+        after_epoch = ""
+
+        def show(kind: str, row: Row) -> None:
+            nonlocal after_epoch
+            if kind == "epoch":
+                accuracy = row.get("test_accuracy", row.get("validation_accuracy"))
+                after_epoch = "" if accuracy is None else f"  accuracy {accuracy:.1%}"
+                return
+            progress.update(
+                task,
+                completed=row["step"],
+                epoch=int(row["epoch"]),
+                figures=f"loss {row['smoothed_loss']:.4f}{after_epoch}",
+            )
+
+        yield show

@@ -1,0 +1,45 @@
+"""Ctrl-C while training: finish the step, save, and say how to go on."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Training was interrupted and saved; not an error, and nothing is lost."""
+
+
+class InterruptFlag:
+    """While in its context, the first SIGINT or SIGTERM only raises a flag; a second one kills.
+
+    >>> with InterruptFlag() as interrupted:
+    ...     bool(interrupted)
+    False
+    """
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self._raised
+
+    def __enter__(self) -> "InterruptFlag":
+        # Only the main thread may set handlers; elsewhere the flag is simply never raised.
+        if threading.current_thread() is threading.main_thread():
+            for kind in (signal.SIGINT, signal.SIGTERM):
+                self._previous[kind] = signal.signal(kind, self._raise)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _raise(self, _signal: int, _frame: FrameType | None) -> None:
+        self._raised = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for kind, handler in self._previous.items():
+            signal.signal(kind, handler)
+        self._previous = {}

@@ -1,0 +1,380 @@
+"""The training loop: one model, any device, any number of processes.
+
+A step computes the loss per sample, feeds the ledger from the same outputs, and leaves its sums on
+the device. Every few steps the loop *looks*: sums are added up over all processes, so that all
+take the same decision (stop, save, interrupt) from the same numbers.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from abstain.data import Encoder
+from abstain.errors import AbstainError
+from abstain.losses import stake
+from abstain.scores.ledger import Ledger, reduced
+from abstain.train.batches import Batch, Batches
+from abstain.train.checkpoint import (
+    Checkpoint,
+    CheckpointFolder,
+    pack_optimizer,
+    pack_rng,
+    unpack_optimizer,
+    unpack_rng,
+)
+from abstain.train.history import Average, History, Row
+from abstain.train.interrupt import Interrupted, InterruptFlag
+from abstain.train.layout import Layout
+from abstain.train.objective import Objective
+from abstain.train.optim import make_optimizer, make_schedule
+from abstain.train.recipe import Recipe
+from abstain.train.stopping import AnalyticalStop, ValidationStop
+
+LOOK_EVERY = 10
+# A guarded payoff has no bound; its mean is to be read by people.
+_LOG_PAYOFF_SHOWN = 50.0
+_SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "corrupt", "samples")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is trained on what: the same on every process, and never changed by the loop."""
+
+    encoder: Encoder
+    num_classes: int
+    training: Batches
+    given: Tensor
+    """Labels of all samples, on the device; those of the training rows train."""
+    true: Tensor | None = None
+    """Where known, only for the clean and corrupt parts of the loss in the history."""
+    hold_out: Batches | None = None
+    """Rows set aside for the validation stop; judged by their given labels."""
+    test: Batches | None = None
+    test_labels: Tensor | None = None
+
+
+@dataclass
+class Position:
+    """How far the training has come."""
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    smoothed: Average = field(default_factory=Average)
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(_SUMS))
+    """Sums over the steps of this epoch that were looked at."""
+    outcome: str = ""
+    """Why the training ended; empty while it goes on."""
+
+
+class Loop:
+    """A training under way; `run` takes it to its end, from wherever it is."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        task: Task,
+        recipe: Recipe,
+        *,
+        accelerator: Accelerator,
+        layout: Layout,
+        ledger: Ledger,
+        checkpoints: CheckpointFolder | None = None,
+        save_every: float = 60.0,
+        report: Callable[[str, Row], None] = lambda _kind, _row: None,
+    ) -> None:
+        self.task, self.recipe, self.layout, self.ledger = task, recipe, layout, ledger
+        self.accelerator, self.checkpoints, self.report = accelerator, checkpoints, report
+        self.objective = Objective(recipe)
+        optimizer = make_optimizer(model.parameters(), recipe)
+        self.model, self.optimizer = accelerator.prepare(layout.place(model), optimizer)
+        steps = len(task.training) * (recipe.epochs or 0)
+        self.schedule = make_schedule(self.optimizer.optimizer, recipe, steps)
+        self.stop = _make_stop(recipe, task.num_classes)
+        self.position, self.history = Position(), History()
+        self._pending: list[Tensor] = []
+        self._best_weights: dict[str, Tensor] = {}
+        self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
+        self._epoch_began = time.monotonic()
+
+    def run(self) -> None:
+        """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
+        with InterruptFlag() as interrupted, torch.random.fork_rng():
+            if not self._restore():
+                self._seed_epoch()
+            while not self.position.outcome:
+                self._epoch(interrupted)
+            self._save()
+
+    def _epoch(self, interrupted: InterruptFlag) -> None:
+        position = self.position
+        self.model.train()
+        for batch in self.task.training.epoch(position.epoch, start=position.batch):
+            self._step(batch)
+            position.batch += 1
+            position.step += 1
+            last = position.batch == len(self.task.training)
+            if last or position.step % LOOK_EVERY == 0:
+                self._look(interrupted, last)
+            elif interrupted and self.accelerator.num_processes == 1:
+                self._leave()
+            if position.outcome:
+                break
+        self._end_epoch()
+
+    def _step(self, batch: Batch) -> None:
+        task, epoch = self.task, self.position.epoch
+        given = task.given[batch.index]
+        inputs = self.layout.lay(task.encoder.to_model(batch.inputs))
+        with self.accelerator.autocast():
+            logits = self.model(inputs)
+        logits = logits.float() if logits.dtype.itemsize < 4 else logits
+        losses = self.objective(logits, given, epoch)
+        if not batch.counts:
+            losses = losses * 0
+        self.optimizer.zero_grad()
+        # Gradients are averaged over processes: the sum over the global batch, divided by it once.
+        self.accelerator.backward(losses.sum() * (self.accelerator.num_processes / batch.total))
+        if self.recipe.clip is not None:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        self.schedule.step()
+        seen = len(given) if batch.counts else 0
+        self._record(
+            batch.index[:seen], logits[:seen].detach(), losses[:seen].detach(), given[:seen]
+        )
+
+    def _record(self, index: Tensor, logits: Tensor, losses: Tensor, given: Tensor) -> None:
+        payoff = self.objective.payoff(logits, self.position.epoch)
+        self.ledger.update(index, logits, given, payoff)
+        zero = losses.new_zeros(())
+        log_payoff = zero if payoff is None else payoff.log().clamp(max=_LOG_PAYOFF_SHOWN).sum()
+        clean_loss, clean, corrupt = zero, zero, zero
+        if self.task.true is not None:
+            right = self.task.true[index] == given
+            clean_loss, clean = (losses * right).sum(), right.sum()
+            corrupt = (~right).sum()
+        correct = (logits[..., :-1].argmax(-1) == given).sum()
+        samples = zero + len(losses)
+        sums = (losses.sum(), correct, stake(logits).sum(), log_payoff, clean_loss, clean, corrupt)
+        self._pending.append(torch.stack([x.to(losses.dtype) for x in (*sums, samples)]))
+
+    def _look(self, interrupted: InterruptFlag, last: bool) -> None:
+        """Add up the sums of the last steps over all processes, and decide from them."""
+        position = self.position
+        wishes = torch.tensor([float(bool(interrupted)), float(self._wants_save)])
+        sums = torch.stack(self._pending).double()
+        self._pending = []
+        flat = torch.cat([sums.flatten(), wishes.to(sums)])
+        flat = self.accelerator.reduce(flat, "sum").cpu()
+        rows = flat[:-2].view_as(sums).tolist()
+        asked_to_leave, wanted_save = bool(flat[-2] > 0), bool(flat[-1] > 0)
+        for offset, row in enumerate(rows, start=1 - len(rows)):
+            position.totals = [a + b for a, b in zip(position.totals, row, strict=True)]
+            self._note_step(position.step + offset, row)
+        if asked_to_leave and not position.outcome:
+            self._leave()
+        if wanted_save and not last:
+            self._save()
+        overdue = time.monotonic() - self._saved_at > self._save_every
+        self._wants_save = overdue and self.accelerator.is_main_process
+
+    def _note_step(self, step: int, sums: list[float]) -> None:
+        position = self.position
+        row: Row = {"step": step, "epoch": position.epoch + 1, **_means(sums)}
+        if not math.isfinite(row["loss"]):
+            raise AbstainError(
+                f"loss must be finite, got {row['loss']} at step {step}: the training has "
+                f"diverged; lower learning_rate ({self.recipe.learning_rate:g}) or set clip"
+            )
+        row["smoothed_loss"] = position.smoothed.add(row["loss"])
+        self.history.steps.append(row)
+        self.report("step", row)
+        judged = not position.outcome and not self.objective.is_warm_up(position.epoch)
+        if isinstance(self.stop, AnalyticalStop) and judged:
+            stopped = self.stop.update(row["loss"], round(sums[-1]))
+            position.outcome = self.stop.reason if stopped else ""
+
+    def _end_epoch(self) -> None:
+        position, task = self.position, self.task
+        row: Row = {"epoch": position.epoch + 1, "step": position.step, **_means(position.totals)}
+        row["smoothed_loss"] = self.history.steps[-1]["smoothed_loss"]
+        row["learning_rate"] = float(self.schedule.get_last_lr()[0])
+        if task.test is not None and task.test_labels is not None:
+            row["test_accuracy"] = self.accuracy(task.test, task.test_labels)
+        if task.hold_out is not None:
+            row["validation_accuracy"] = self.accuracy(task.hold_out, task.given)
+        row["seconds"] = time.monotonic() - self._epoch_began
+        self._epoch_began = time.monotonic()
+        self.history.epochs.append(row)
+        self.report("epoch", row)
+        position.epoch += 1
+        position.batch, position.totals = 0, [0.0] * len(_SUMS)
+        if isinstance(self.stop, ValidationStop):
+            stopped = self.stop.update(row["validation_accuracy"])
+            if self.stop.best_epoch == self.stop.epoch:
+                self._keep_best(row["validation_accuracy"])
+            if stopped:
+                position.outcome = self.stop.reason
+        if not position.outcome and position.epoch == self.recipe.epochs:
+            position.outcome = f"all {position.epoch} epochs are done"
+        self._seed_epoch()
+        if not position.outcome:
+            self._save()
+
+    @torch.no_grad()
+    def accuracy(self, batches: Batches, labels: Tensor) -> float:
+        """Share of samples whose likeliest class is the label, over all processes."""
+        self.model.eval()
+        correct = torch.zeros((), dtype=torch.float64, device=self.accelerator.device)
+        for batch in batches.in_order():
+            with self.accelerator.autocast():
+                logits = self.model(self.layout.lay(self.task.encoder.to_model(batch.inputs)))
+            if batch.counts:
+                correct += (logits[..., :-1].argmax(-1) == labels[batch.index]).sum()
+        self.model.train()
+        total = self.accelerator.reduce(correct, "sum")
+        return float(total) / len(batches.rows)
+
+    def whole_ledger(self) -> Ledger:
+        """The ledger over all processes: every sample once."""
+        return (
+            reduced(self.ledger, self._gather)
+            if self.accelerator.num_processes > 1
+            else self.ledger
+        )
+
+    def final_model(self) -> torch.nn.Module:
+        """The model at the end or, under the validation stop, of its best epoch; on the CPU."""
+        model = self.plain_model()
+        if isinstance(self.stop, ValidationStop):
+            model.load_state_dict(self._best_weights)
+        return model.cpu()
+
+    def plain_model(self) -> torch.nn.Module:
+        """The model without what Accelerate wrapped around it."""
+        model = self.accelerator.unwrap_model(self.model)
+        assert isinstance(model, torch.nn.Module)
+        return model
+
+    def _keep_best(self, accuracy: float) -> None:
+        weights = self.plain_model().state_dict()
+        self._best_weights = {name: x.detach().cpu().clone() for name, x in weights.items()}
+        if self.checkpoints is not None and self.accelerator.is_main_process:
+            best = Checkpoint(tensors=self._best_weights, state={"epoch": self.position.epoch})
+            self.checkpoints.save_best(best, accuracy)
+
+    def _leave(self) -> None:
+        self._save()
+        raise Interrupted
+
+    def _save(self) -> None:
+        """Save everything from which the training can go on as if nothing had happened."""
+        self._saved_at, self._wants_save = time.monotonic(), False
+        if self.checkpoints is not None:
+            checkpoint = self._checkpoint()
+            if self.accelerator.is_main_process:
+                self.checkpoints.save_last(checkpoint)
+
+    def _checkpoint(self) -> Checkpoint:
+        rng_tensors, rng_state = pack_rng()
+        pending = {"sums": torch.stack(self._pending)} if self._pending else {}
+        return Checkpoint.join(
+            {
+                "model": (self.plain_model().state_dict(), None),
+                "optimizer": pack_optimizer(self.optimizer.optimizer),
+                "schedule": ({}, self.schedule.state_dict()),
+                "scaler": ({}, self._scaler_state()),
+                "ledger": (self.whole_ledger().state_dict(), None),
+                "rng": ({name: self._gather(x) for name, x in rng_tensors.items()}, rng_state),
+                "history": self.history.packed(),
+                "position": (pending, asdict(self.position)),
+                "stop": ({}, None if self.stop is None else self.stop.state_dict()),
+            }
+        )
+
+    def _restore(self) -> bool:
+        """Go on from the last checkpoint, if there is one."""
+        if self.checkpoints is None or not self.checkpoints.has_last:
+            return False
+        checkpoint = self.checkpoints.load_last()
+        self.plain_model().load_state_dict(checkpoint.part("model")[0])
+        unpack_optimizer(self.optimizer.optimizer, *checkpoint.part("optimizer"))
+        self.schedule.load_state_dict(_values(checkpoint, "schedule"))
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(_values(checkpoint, "scaler"))
+        self.ledger.load_state_dict(checkpoint.part("ledger")[0])
+        if not self.accelerator.is_main_process:
+            self.ledger.clear()  # what all had seen together is kept once
+        self._restore_rng(*checkpoint.part("rng"))
+        self.history = History.unpacked(
+            checkpoint.part("history")[0], _values(checkpoint, "history")
+        )
+        position = _values(checkpoint, "position")
+        self.position = Position(**{**position, "smoothed": Average(**position["smoothed"])})
+        pending = checkpoint.part("position")[0]
+        if pending:
+            self._pending = list(pending["sums"].to(self.accelerator.device))
+        if self.stop is not None:
+            self.stop.load_state_dict(_values(checkpoint, "stop"))
+        if isinstance(self.stop, ValidationStop):
+            self._best_weights = self.checkpoints.load_best().tensors
+        return True
+
+    def _restore_rng(self, tensors: dict[str, Tensor], state: Any) -> None:  # noqa: ANN401
+        rank = self.accelerator.process_index
+        if all(rank < len(stacked) for stacked in tensors.values()):
+            unpack_rng({name: stacked[rank] for name, stacked in tensors.items()}, state)
+        else:
+            self._seed_epoch()  # more processes than before: the new ones have no state to take up
+
+    def _scaler_state(self) -> dict[str, Any] | None:
+        scaler = self.accelerator.scaler
+        return None if scaler is None else scaler.state_dict()
+
+    def _seed_epoch(self) -> None:
+        """Dropout draws from its own numbers in every epoch and process."""
+        place = (self.position.epoch + 1) * 4096 + self.accelerator.process_index
+        torch.manual_seed(self.recipe.seed_order * 1_000_003 + place)
+
+    def _gather(self, tensor: Tensor) -> Tensor:
+        gathered = self.accelerator.gather(tensor.unsqueeze(0).to(self.accelerator.device))
+        assert isinstance(gathered, Tensor)
+        return gathered
+
+
+def _make_stop(recipe: Recipe, num_classes: int) -> AnalyticalStop | ValidationStop | None:
+    if recipe.stop == "analytical":
+        assert isinstance(recipe.payoff, int | float)
+        return AnalyticalStop(recipe.rate, recipe.payoff, num_classes, recipe.noise)
+    return ValidationStop(recipe.patience) if recipe.stop == "validation" else None
+
+
+def _means(sums: list[float]) -> Row:
+    """Sums over samples as means; what there was nothing of is left out."""
+    total = dict(zip(_SUMS, sums, strict=True))
+    samples = total["samples"]
+    row = {
+        "loss": total["loss"] / samples,
+        "train_accuracy": total["correct"] / samples,
+        "stake": total["stake"] / samples,
+    }
+    if total["log_payoff"]:
+        row["payoff"] = math.exp(total["log_payoff"] / samples)
+    if total["clean"]:
+        row["clean_loss"] = total["clean_loss"] / total["clean"]
+    if total["corrupt"]:
+        row["corrupt_loss"] = (total["loss"] - total["clean_loss"]) / total["corrupt"]
+    return row
+
+
+def _values(checkpoint: Checkpoint, part: str) -> dict[str, Any]:
+    values = checkpoint.part(part)[1]
+    assert isinstance(values, dict)
+    return values

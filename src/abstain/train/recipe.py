@@ -1,0 +1,184 @@
+"""A recipe says a run completely: what is minimised, how long, with what, from which seeds."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias, get_args
+
+from abstain import noise, theory
+from abstain.errors import AbstainError
+from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
+
+LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake"]
+OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
+ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
+Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
+StopName: TypeAlias = Literal["never", "analytical", "validation"]
+
+# An unknown data set is trained for about this many steps, within these numbers of epochs.
+_STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 4000, 15, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides what a run gives, apart from the data; saved with every result.
+
+    None means "from the data": `resolved` fills it in by a fixed rule.
+
+    >>> Recipe().resolved(num_samples=50_000, num_classes=10).epochs
+    15
+    >>> Recipe.of("aes", rate=0.2).resolved(num_samples=50_000, num_classes=10).payoff
+    9.99
+    """
+
+    method: str = "schedule"
+    loss: LossName = "gamblers"
+    payoff: float | PayoffRule | None = "euc"
+    """A number, a rule, or None: a fixed one, just below the number of classes."""
+    guard: float = DEFAULT_GUARD
+    q: float = 0.7
+    truncate: float | None = None
+    warm_up: int | None = None
+    """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two."""
+    epochs: int | None = None
+    batch: int | None = None
+    """Samples per step, over all processes together."""
+    model: str | None = None
+    optimizer: OptimizerName = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: ScheduleName = "constant"
+    clip: float | None = None
+    """Largest norm of the gradient."""
+    precision: Precision = "auto"
+    stop: StopName = "never"
+    rate: float | None = None
+    """Share of wrong labels, for the analytical stop."""
+    noise: str = "symmetric"
+    """Kind of noise that the analytical stop assumes."""
+    patience: int = 5
+    hold_out: float = 0.1
+    """Share of the training labels set aside for the validation stop."""
+    flip: float = 0.0
+    """Share of labels to flip on purpose."""
+    flip_kind: str = "symmetric"
+    seed_noise: int = 0
+    seed_init: int = 0
+    seed_order: int = 0
+
+    @classmethod
+    def of(cls, method: str, **changes: Any) -> "Recipe":  # noqa: ANN401
+        """The recipe of a named method (`METHODS`), with changes."""
+        if method not in METHODS:
+            near = get_close_matches(method, METHODS, 1)
+            raise AbstainError(
+                f"method must be one of {', '.join(METHODS)}, got {method!r}"
+                + (f"; did you mean {near[0]}?" if near else "")
+            )
+        return cls(**{"method": method, **METHODS[method], **changes})
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in get_args(allowed):
+                options = ", ".join(get_args(allowed))
+                raise AbstainError(f"{name} must be one of {options}, got {value!r}")
+        for name in ("epochs", "batch", "patience"):
+            _check(name, getattr(self, name), lambda x: x >= 1, "at least 1")
+        for name in ("warm_up", "weight_decay", "seed_noise", "seed_init", "seed_order"):
+            _check(name, getattr(self, name), lambda x: x >= 0, "at least 0")
+        for name in ("learning_rate", "clip", "guard"):
+            _check(name, getattr(self, name), lambda x: 0 < x < math.inf, "greater than 0")
+        for name in ("flip", "rate"):
+            _check(name, getattr(self, name), lambda x: 0 <= x < 1, "in [0, 1)")
+        _check("hold_out", self.hold_out, lambda x: 0 < x < 1, "in (0, 1)")
+        if isinstance(self.payoff, str):
+            check_rule(self.payoff)
+        elif self.payoff is not None:
+            _check("payoff", self.payoff, lambda x: x > 1, "greater than 1")
+        if self.stop == "analytical":
+            if self.rate is None:
+                raise AbstainError(
+                    "rate must be given for the analytical stop, got none: it is the share of "
+                    "wrong labels; without knowing it, use stop='validation' or method 'schedule'"
+                )
+            if self.loss != "gamblers" or isinstance(self.payoff, str):
+                raise AbstainError(
+                    "stop='analytical' needs loss='gamblers' with a fixed payoff, "
+                    f"got loss={self.loss!r} and payoff={self.payoff!r}"
+                )
+
+    def resolved(self, *, num_samples: int, num_classes: int) -> "Recipe":
+        """This recipe with nothing left open, by rules that look at sizes only.
+
+        Few samples get small batches and more epochs, so that every data set is trained for a
+        few thousand steps: fewer do not bring the guarded schedule back from its first dip.
+        """
+        batch = self.batch or min(128, max(16, 2 ** round(math.log2(max(num_samples, 32) / 40))))
+        steps = math.ceil(num_samples / batch)
+        epochs = self.epochs or min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS / steps)))
+        warm_up = min(max(2, epochs // 10), epochs - 1) if self.warm_up is None else self.warm_up
+        if self.loss == "nll":
+            warm_up = 0  # it is what a warm-up does
+        if warm_up >= epochs:
+            raise AbstainError(f"warm_up must be less than epochs, {epochs}, got {warm_up}")
+        payoff = self.payoff
+        if payoff is None:
+            payoff = float(theory.suggested_payoff(1 - (self.rate or 0.0), num_classes))
+        if isinstance(payoff, int | float) and not math.isinf(payoff) and payoff > num_classes:
+            raise AbstainError(
+                f"payoff must lie in (1, {num_classes}] for {num_classes} classes, got {payoff:g}"
+            )
+        if self.flip_kind not in noise.KINDS:
+            raise AbstainError(
+                f"flip_kind must be one of {', '.join(noise.KINDS)}, got {self.flip_kind!r}"
+            )
+        return replace(self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values for JSON; an infinite payoff becomes the string "inf"."""
+        values = asdict(self)
+        if self.payoff == math.inf:
+            values["payoff"] = "inf"
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
+        """The recipe that `as_json` wrote."""
+        known = {field.name for field in fields(cls)}
+        if foreign := sorted(set(values) - known):
+            raise AbstainError(f"recipe must hold only known settings, got {', '.join(foreign)}")
+        values = dict(values)
+        if values.get("payoff") == "inf":
+            values["payoff"] = math.inf
+        return cls(**values)
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "schedule": {},
+    "schedule-released": {"guard": 1e-10},
+    "mid": {"payoff": "mid"},
+    "exp": {"payoff": "exp"},
+    "small-stake": {"loss": "small-stake"},
+    "gamblers": {"payoff": None},
+    "aes": {"payoff": None, "stop": "analytical", "warm_up": 0},
+    "ves": {"payoff": None, "stop": "validation"},
+    "lq": {"loss": "lq", "warm_up": 0},
+    "lq-truncated": {"loss": "lq", "truncate": 0.5},
+    "nll": {"loss": "nll"},
+}
+"""What `--method` can say: the settings in which a method differs from the default."""
+
+_CHOICES = {
+    "loss": LossName,
+    "optimizer": OptimizerName,
+    "schedule": ScheduleName,
+    "precision": Precision,
+    "stop": StopName,
+}
+
+
+def _check(name: str, value: Any, holds: Any, rule: str) -> None:  # noqa: ANN401
+    if value is not None and not (isinstance(value, int | float) and holds(value)):
+        raise AbstainError(f"{name} must be {rule}, got {value!r}")
