@@ -49,12 +49,13 @@ class _Bet(torch.autograd.Function):
         guard: float | None,
         mean: bool,
     ) -> Tensor:
-        classes, reserve = logits[..., :-1], logits[..., -1:]
+        parts = (logits.shape[-1] - 1, 1)
+        classes, reserve = torch.split_with_sizes(logits, parts, -1)
         # The abstention output has no part in the maximum: where it dominates, the belief would
         # underflow, and with it the payoff rule. Its column may become inf; nothing reads it.
         top = classes.amax(-1, keepdim=True)
         weights = (logits - top).exp_()
-        bets = weights[..., :-1]
+        bets, unread = torch.split_with_sizes(weights, parts, -1)
         total = bets.sum(-1, keepdim=True)
         log_classes = total.log().add_(top)
         log_all = torch.logaddexp(log_classes, reserve)
@@ -64,16 +65,16 @@ class _Bet(torch.autograd.Function):
             log_payoff = log_euc_payoff((total / norm).log_(), log_stake, guard)
         reserve = reserve - log_payoff
         label = classes.gather(-1, target)
-        loss = (log_all - torch.logaddexp(label, reserve)).squeeze(-1)
+        loss = log_all - torch.logaddexp(label, reserve)
         if ctx.needs_input_grad[0]:
             share = torch.sigmoid(label - reserve)  # w: what the bet on the label adds
             stake = log_stake.exp_()
             slope = weights.mul_(stake / total)
-            torch.sub(share, stake, out=slope[..., -1:])
+            torch.sub(share, stake, out=unread)  # the slope of the abstention output
             slope.scatter_add_(-1, target, share.neg_())
             ctx.save_for_backward(slope, logits, target, reserve)
             ctx.count = loss.numel() if mean else None
-        return loss.mean() if mean else loss
+        return loss.mean() if mean else loss.squeeze(-1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:  # noqa: ANN401

@@ -6,7 +6,7 @@ and a reduction: every loss here says only what one class costs, and `combine` d
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import Literal, TypeAlias, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -55,15 +55,14 @@ class ClassLoss(torch.nn.Module):
 
     def __init__(self, **options: Unpack[LossOptions]) -> None:
         super().__init__()
-        self._options = Options(**options)
-        self.register_buffer("weight", self._options.weight)
+        self.options = Options(**options)
+        self.register_buffer("weight", self.options.weight)
 
-    @property
-    def options(self) -> Options:
-        """The options, with the weights on the device of the module."""
-        if self.weight is self._options.weight:
-            return self._options
-        return replace(self._options, weight=self.weight)
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What `to` and `cuda` come down to: the options must see the weights where they went."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.options = replace(self.options, weight=self.weight)
+        return self
 
 
 def classes_last(logits: Tensor) -> Tensor:
