@@ -1,6 +1,5 @@
 """The command line: parse, call, print. A file per command; each imports its work when it runs."""
 
-import os
 import sys
 
 import typer
@@ -9,6 +8,7 @@ from rich.markup import escape
 
 from abstain import __version__
 from abstain.cli import data, predict, theory, train
+from abstain.cli.process import tune_process
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -41,9 +41,7 @@ def abstain(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
-    # Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
-    # It is read when torch starts; here the process is ours.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    tune_process()
     try:
         app(args=arguments)
     except AbstainError as error:

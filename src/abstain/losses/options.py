@@ -6,7 +6,7 @@ and a reduction: every loss here says only what one class costs, and `combine` d
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, Self, TypedDict, Unpack
+from typing import Literal, Self, TypeAlias, TypedDict, Unpack
 
 import torch
 from torch import Tensor

@@ -1,0 +1,264 @@
+"""What each sample did over training: `Ledger`, kept from logits that the training step has anyway.
+
+A score averaged over training tells wrong labels better than one taken at its end, when the model
+may have memorised them; so the ledger adds up every visit, in memory that does not grow.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from abstain.errors import AbstainError
+
+__all__ = ["Ledger", "reduced"]
+
+# Sums are whole multiples of 2⁻³²: adding integers is exact, so neither the order of the batches
+# nor the number of processes changes a bit of them, and 2³¹ visits fit.
+_UNITS = 2**32
+_VISITS, _WRONG, _BELIEF, _RIVAL = range(4)
+
+
+class Ledger:
+    """Statistics of each sample over training, 44 bytes a sample, on the device of the training.
+
+    Kept are sums over all visits of a sample (how many there were, how many predictions were
+    wrong, the belief in the given label and in the likeliest other one), and the abstention f_0
+    and the payoff λ of the last visit. A visit whose logits are not finite tells nothing: it is
+    not counted, and leaves an abstention of NaN.
+
+    Where several processes train one model, each keeps a ledger of its own and calls `update` in
+    every step, if only with an empty batch, so that their steps agree; `reduced` makes the ledger
+    of the whole, to read or to save. To go on from a saved one, all load it, and all but one
+    `clear` what the one has already.
+
+    Args:
+        num_samples: Number of training samples.
+        device: Where it is kept: where the logits are.
+
+    Attributes:
+        BYTES_PER_SAMPLE: Memory for each sample.
+
+    >>> ledger = Ledger(3)
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
+    >>> ledger.update(torch.tensor([2, 0]), logits, given=torch.tensor([0, 1]), payoff=1.9)
+    >>> ledger.belief
+    tensor([0.5000,    nan, 0.8808])
+    >>> ledger.visits
+    tensor([1, 0, 1])
+    """
+
+    BYTES_PER_SAMPLE = 4 * 8 + 3 * 4
+
+    def __init__(self, num_samples: int, device: torch.device | str = "cpu") -> None:
+        if num_samples < 1:
+            raise AbstainError(f"num_samples must be at least 1, got {num_samples}")
+        self._sums = torch.empty(num_samples, 4, dtype=torch.int64, device=device)
+        self._abstention = torch.empty(num_samples, dtype=torch.float32, device=device)
+        self._payoff = torch.empty_like(self._abstention)
+        self._last_step = torch.empty(num_samples, dtype=torch.int32, device=device)
+        # A tensor, not a number: `update` can then be compiled once and recorded as a CUDA graph.
+        self._step = torch.zeros((), dtype=torch.int32, device=device)
+        self.clear()
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    @torch.no_grad()
+    def update(
+        self,
+        index: Tensor,
+        logits: Tensor,
+        given: Tensor,
+        payoff: Tensor | float | None = None,
+        has_abstention: bool = True,
+    ) -> None:
+        """Add one visit of each sample of a batch; makes no copy to the host.
+
+        Its cost is that of some thirty small operations. Where these matter (a GPU, small batches)
+        record them in a CUDA graph, or pass the detached logits of several batches at once.
+
+        Args:
+            index: (B,) which samples, int64, none twice.
+            logits: (B, m+1), the abstention output last, or (B, m) without one; any precision.
+            given: (B,) given labels, int64 in [0, m).
+            payoff: λ of each sample or of all; may be infinite; None if the loss has no payoff.
+            has_abstention: Whether there is an abstention output.
+        """
+        logits = logits.float()
+        label = given.unsqueeze(-1)
+        classes = logits[:, :-1] if has_abstention else logits
+        top, predicted = classes.max(-1, keepdim=True)
+        wrong = predicted != label
+        # By hand, as on small batches torch's softmax takes longer than all of this. The abstention
+        # output has no part in the maximum: where it dominates, all bets would underflow. Its own
+        # weight may become inf; nothing reads it.
+        gaps = logits - top
+        weights = gaps.exp()
+        bets = weights[:, :-1] if has_abstention else weights
+        total = bets.sum(-1, keepdim=True)
+        bet = bets.gather(-1, label)
+        rival = bets.scatter_(-1, label, 0.0).amax(-1, keepdim=True)
+        # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
+        # logits are not finite, and then the whole row becomes 0.
+        visit = torch.cat((total, total * wrong, bet, rival), -1).div_(total)
+        self._sums.index_add_(0, index, visit.mul_(_UNITS).nan_to_num_(0.0).long())
+        if has_abstention:
+            f_0 = torch.sigmoid(gaps[:, -1] - total.squeeze(-1).log_())
+            self._abstention.index_copy_(0, index, f_0)
+        else:
+            self._abstention.index_fill_(0, index, torch.nan)
+        if isinstance(payoff, Tensor):
+            self._payoff.index_copy_(0, index, payoff.float().expand(index.shape))
+        else:
+            self._payoff.index_fill_(0, index, torch.nan if payoff is None else payoff)
+        self._last_step.index_copy_(0, index, self._step.expand(index.shape))
+        self._step += 1
+
+    @property
+    def visits(self) -> Tensor:
+        """How often each sample was seen."""
+        return self._sums[:, _VISITS] // _UNITS
+
+    @property
+    def wrong(self) -> Tensor:
+        """How often another class than the given one was predicted."""
+        return self._sums[:, _WRONG] // _UNITS
+
+    @property
+    def belief(self) -> Tensor:
+        """Mean belief q in the given label; NaN if never visited."""
+        return self._mean(self._sums[:, _BELIEF])
+
+    @property
+    def margin(self) -> Tensor:
+        """Mean of the belief in the given label less that in the likeliest other one, or NaN."""
+        return self._mean(self._sums[:, _BELIEF] - self._sums[:, _RIVAL])
+
+    @property
+    def abstention(self) -> Tensor:
+        """f_0 at the last visit; NaN if never visited, or without an abstention output."""
+        return self._abstention.clone()
+
+    @property
+    def payoff(self) -> Tensor:
+        """λ at the last visit; NaN if never visited, or where the loss had none."""
+        return self._payoff.clone()
+
+    def _mean(self, sums: Tensor) -> Tensor:
+        return (sums / self._sums[:, _VISITS]).float()
+
+    def clear(self) -> None:
+        """Forget all visits, but not how many steps there were."""
+        self._sums.zero_()
+        self._abstention.fill_(torch.nan)
+        self._payoff.fill_(torch.nan)
+        self._last_step.fill_(-1)
+
+    def merge(self, others: Iterable["Ledger"]) -> "Ledger":
+        """A ledger of all visits of this one and others, which stay as they are.
+
+        Sums add up exactly. Abstention and payoff are those of the visit at the latest step; where
+        several ledgers visited a sample in that same step, the greatest of theirs, and NaN if one
+        of them has NaN. So neither order nor grouping matters.
+
+        >>> one, two = Ledger(2), Ledger(2)
+        >>> one.update(torch.tensor([0]), torch.zeros(1, 3), torch.tensor([0]))
+        >>> two.update(torch.tensor([0]), torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([0]))
+        >>> one.merge([two]).visits
+        tensor([2, 0])
+        """
+        states = [ledger.state_dict() for ledger in (self, *others)]
+        for state in states:
+            self._check(state)
+        return self._like(
+            {
+                name: torch.stack([s[name].to(own.device) for s in states])
+                for name, own in states[0].items()
+            }
+        )
+
+    def merge_(self, others: Iterable["Ledger"]) -> "Ledger":
+        """`merge` into this ledger, and return it."""
+        self.load_state_dict(self.merge(others).state_dict())
+        return self
+
+    def _like(self, stacked: Mapping[str, Tensor]) -> "Ledger":
+        """A new ledger, from the states of several stacked along a first dimension."""
+        latest = stacked["last_step"].amax(0)
+        is_last = stacked["last_step"] == latest
+        ledger = Ledger(len(self), self._sums.device)
+        ledger.load_state_dict(
+            {
+                "sums": stacked["sums"].sum(0),
+                "abstention": stacked["abstention"].where(is_last, -torch.inf).amax(0),
+                "payoff": stacked["payoff"].where(is_last, -torch.inf).amax(0),
+                "last_step": latest,
+                "step": stacked["step"].amax(0),
+            }
+        )
+        return ledger
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The ledger itself, not a copy: tensors only, fit for a checkpoint."""
+        return {
+            "sums": self._sums,
+            "abstention": self._abstention,
+            "payoff": self._payoff,
+            "last_step": self._last_step,
+            "step": self._step,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Become a copy of a state, on the device where this ledger is."""
+        self._check(state)
+        for name, own in self.state_dict().items():
+            own.copy_(state[name])
+
+    def _check(self, state: Mapping[str, Tensor]) -> None:
+        expected = {name: (tuple(own.shape), own.dtype) for name, own in self.state_dict().items()}
+        got = {name: (tuple(value.shape), value.dtype) for name, value in state.items()}
+        if got != expected:
+            raise AbstainError(
+                f"state must be that of a ledger of {len(self)} samples: {expected}, got {got}; "
+                "is it of another data set?"
+            )
+
+    def table(self, ids: npt.ArrayLike, given: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+        """A row for each sample, by column; what is unknown of a sample never visited is NaN.
+
+        Args:
+            ids: The id of each sample.
+            given: The given label of each sample.
+
+        >>> Ledger(1).table(["a.png"], [3])["belief"]
+        array([nan], dtype=float32)
+        """
+        columns = {"id": np.asarray(ids), "given": np.asarray(given)}
+        for name, column in columns.items():
+            if column.shape != (len(self),):
+                raise AbstainError(
+                    f"{name} must have one entry for each of {len(self)} samples, "
+                    f"got the shape {column.shape}"
+                )
+        statistics = ("belief", "margin", "wrong", "visits", "abstention", "payoff")
+        return columns | {name: getattr(self, name).numpy(force=True) for name in statistics}
+
+
+def reduced(ledger: Ledger, gather: Callable[[Tensor], Tensor]) -> Ledger:
+    """The ledger of all processes, from that of this one; the same in each, merged by `merge`.
+
+    Args:
+        ledger: What this process saw.
+        gather: Collects a tensor from all W processes, in the same order in each: the result has
+            one more dimension, of size W, before the others.
+
+    >>> ledger = Ledger(2)
+    >>> ledger.update(torch.tensor([1]), torch.zeros(1, 3), torch.tensor([0]))
+    >>> reduced(ledger, lambda tensor: torch.stack([tensor, tensor])).visits
+    tensor([0, 2])
+    """
+    return ledger._like({name: gather(own) for name, own in ledger.state_dict().items()})

@@ -1,0 +1,447 @@
+"""Checkpoints: one file each, tensors and numbers together, whole or not there at all.
+
+The file is in the safetensors format, with a JSON document in its header: loading runs no code.
+It is written beside its place and moved there when it is safe on disk, so that a process killed
+at any moment, or a full disk, leaves the checkpoint before it as it was.
+
+`pack_optimizer` and `pack_rng` turn what training needs into tensors and JSON, to the last bit.
+"""
+
+import errno
+import glob
+import json
+import math
+import os
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch.optim import Optimizer
+
+from abstain.errors import AbstainError
+
+__all__ = [
+    "JSON",
+    "Checkpoint",
+    "CheckpointFolder",
+    "load_checkpoint",
+    "pack_optimizer",
+    "pack_rng",
+    "save_checkpoint",
+    "unpack_optimizer",
+    "unpack_rng",
+]
+
+JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+
+_FORMAT = "abstain-checkpoint"
+_VERSION = "1"
+_SUFFIX = ".safetensors"
+_MOST_JSON = 50_000_000  # safetensors reads no header above 100 MB, and a quote takes two bytes
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on: tensors by name, and the rest as JSON.
+
+    >>> Checkpoint({"weight": torch.zeros(2)}, {"epoch": 3}).state["epoch"]
+    3
+    """
+
+    tensors: dict[str, Tensor]
+    state: dict[str, JSON]
+
+    @classmethod
+    def join(cls, parts: Mapping[str, tuple[Mapping[str, Tensor], JSON]]) -> "Checkpoint":
+        """A checkpoint of several parts, each with tensors and JSON, as the packers return them.
+
+        >>> whole = Checkpoint.join({"model": ({"weight": torch.zeros(2)}, None)})
+        >>> whole.part("model")
+        ({'weight': tensor([0., 0.])}, None)
+        """
+        return cls(
+            {
+                f"{part}/{name}": t
+                for part, (tensors, _) in parts.items()
+                for name, t in tensors.items()
+            },
+            {part: state for part, (_, state) in parts.items()},
+        )
+
+    def part(self, name: str) -> tuple[dict[str, Tensor], JSON]:
+        """One of the parts that were joined."""
+        if name not in self.state:
+            raise AbstainError(f"the checkpoint must have a part {name!r}, got {list(self.state)}")
+        prefix = f"{name}/"
+        tensors = {
+            key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)
+        }
+        return tensors, self.state[name]
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, or leave everything as it was; makes the folder if need be.
+
+    Tensors may be on any device, strided, and share memory; each is saved in full. The file is
+    put together in memory first, and so needs as much of it again.
+
+    Raises:
+        AbstainError: If it cannot be written: names the cause, and the checkpoint to go back to.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> path = Path(folder.name) / "run.safetensors"
+    >>> save_checkpoint(path, Checkpoint({"weight": torch.ones(2)}, {"epoch": 3}))
+    >>> load_checkpoint(path)
+    Checkpoint(tensors={'weight': tensor([1., 1.])}, state={'epoch': 3})
+    >>> folder.cleanup()
+    """
+    _save(Path(path), checkpoint, {})
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint; its tensors are on the CPU.
+
+    Raises:
+        AbstainError: If there is none, or it is broken, or not a checkpoint of this version.
+    """
+    with _opened(Path(path)) as (file, header):
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Checkpoint(tensors, json.loads(header["state"]))
+
+
+class CheckpointFolder:
+    """The last and the best checkpoint of a run, and nothing else.
+
+    Only one process of a run may save.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> temporary = TemporaryDirectory()
+    >>> folder = CheckpointFolder(temporary.name)
+    >>> folder.save_best(Checkpoint({}, {"epoch": 1}), score=0.9)
+    True
+    >>> folder.save_best(Checkpoint({}, {"epoch": 2}), score=0.8)
+    False
+    >>> folder.load_best().state["epoch"], folder.has_last
+    (1, False)
+    >>> temporary.cleanup()
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.last = Path(folder) / f"last{_SUFFIX}"
+        self.best = Path(folder) / f"best{_SUFFIX}"
+
+    @property
+    def has_last(self) -> bool:
+        """Whether there is a run to go on with."""
+        return self.last.exists()
+
+    def save_last(self, checkpoint: Checkpoint) -> None:
+        """Replace the last checkpoint."""
+        _save(self.last, checkpoint, {})
+
+    def save_best(self, checkpoint: Checkpoint, score: float) -> bool:
+        """Replace the best checkpoint if the score is higher than its own; say whether it was.
+
+        The score is kept in the file, so that a resumed run does not replace a better one.
+        """
+        score = float(score)
+        best = -math.inf
+        if self.best.exists():
+            with _opened(self.best) as (_, header):
+                best = float(header["score"])
+        if not score > best:  # not `<=`: NaN is no better than any
+            return False
+        _save(self.best, checkpoint, {"score": repr(score)})
+        return True
+
+    def load_last(self) -> Checkpoint:
+        """The last checkpoint."""
+        return load_checkpoint(self.last)
+
+    def load_best(self) -> Checkpoint:
+        """The checkpoint with the highest score."""
+        return load_checkpoint(self.best)
+
+
+def _save(path: Path, checkpoint: Checkpoint, extra: Mapping[str, str]) -> None:
+    state = json.dumps(checkpoint.state)
+    if len(state) > _MOST_JSON:
+        raise AbstainError(
+            f"the state of a checkpoint must be at most {_MOST_JSON:,} characters of JSON, "
+            f"got {len(state):,}; keep large things as tensors"
+        )
+    header = {"format": _FORMAT, "version": _VERSION, "state": state, **extra}
+    content = save(_plain(checkpoint.tensors), header)
+    try:
+        _write(path, content)
+    except OSError as error:
+        good = _last_good(path)
+        raise AbstainError(
+            f"the checkpoint {path} cannot be saved ({error.strerror or error}): make room or "
+            "choose another folder; "
+            + (f"the last good checkpoint, {good}, is whole" if good else "there is none before it")
+        ) from error
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as safetensors takes them: dense, and no two in the same memory."""
+    plain: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        dense = tensor.detach().cpu().contiguous()
+        if dense.untyped_storage().data_ptr() in taken:
+            dense = dense.clone()
+        taken.add(dense.untyped_storage().data_ptr())
+        plain[name] = dense
+    return plain
+
+
+def _write(path: Path, content: bytes) -> None:
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "there is something that is not a file")  # a device, say
+    with suppress(FileExistsError):  # a file in its place: to open one below it says so better
+        path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if _is_abandoned(leftover):
+                leftover.unlink()
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            _lock(file)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    _sync_folder(path.parent)
+
+
+if sys.platform == "win32":  # where a file that is open cannot be removed, and needs no lock
+
+    def _lock(file: IO[bytes]) -> bool:
+        return True
+
+    def _sync_folder(folder: Path) -> None:
+        pass
+
+else:
+    import fcntl
+
+    def _lock(file: IO[bytes]) -> bool:
+        """Mark a file as being written: unlike a process number, a lock ends with its process."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # held by another, or a file system without locks
+            return False
+        return True
+
+    def _sync_folder(folder: Path) -> None:
+        """Make a move last: the name of a file is on disk only when its folder is."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # some network file systems sync no folders
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def _is_abandoned(temporary: Path) -> bool:
+    with temporary.open("rb+") as file:
+        return _lock(file)
+
+
+def _last_good(path: Path) -> Path | None:
+    """The newest whole checkpoint in the folder."""
+    with suppress(OSError):
+        beside = filter(Path.is_file, path.parent.glob(f"*{path.suffix}"))
+        for other in sorted(beside, key=lambda file: file.stat().st_mtime, reverse=True):
+            with suppress(AbstainError), _opened(other):
+                return other
+    return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
+    """A checkpoint as safetensors opens it, and its header, with errors that say what to do."""
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is not a file")  # to open a pipe would wait for ever
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            _check_header(path, header)
+            yield file, header
+    except AbstainError:
+        raise
+    except FileNotFoundError:
+        raise AbstainError(
+            f"there is no checkpoint {path}: check the path, or start the run anew"
+        ) from None
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise AbstainError(
+            f"the checkpoint {path} is broken, or not one at all ({error}): "
+            "remove it, and go on from another or start the run anew"
+        ) from error
+
+
+def _check_header(path: Path, header: Mapping[str, str]) -> None:
+    if header.get("format") != _FORMAT:
+        raise AbstainError(
+            f"{path} is a safetensors file but not a checkpoint: "
+            f"name one that a run saved, such as last{_SUFFIX}"
+        )
+    if header.get("version") != _VERSION:
+        raise AbstainError(
+            f"the checkpoint {path} must have version {_VERSION}, got {header.get('version')}: "
+            "go on with the release of abstain that saved it, or start the run anew"
+        )
+
+
+def pack_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], JSON]:
+    """The state of any torch optimiser, and the settings of its groups; not copies.
+
+    >>> weight = torch.nn.Parameter(torch.ones(1))
+    >>> pack_optimizer(torch.optim.SGD([weight], lr=0.1))[1]["param_groups"][0]["lr"]
+    0.1
+    """
+    whole = optimizer.state_dict()
+    if set(whole) != {"state", "param_groups"}:
+        raise AbstainError(
+            f"optimizer must keep its state in 'state' and 'param_groups', got {sorted(whole)}; "
+            "use one of torch.optim or a plain one of pytorch_optimizer"
+        )
+    tensors: dict[str, Tensor] = {}
+    groups: list[JSON] = [
+        {key: _encode(value, f"group/{number}/{key}", tensors) for key, value in group.items()}
+        for number, group in enumerate(whole["param_groups"])
+    ]
+    state: dict[str, JSON] = {
+        str(number): {key: _encode(value, f"{number}/{key}", tensors) for key, value in own.items()}
+        for number, own in whole["state"].items()
+    }
+    return tensors, {"param_groups": groups, "state": state}
+
+
+def unpack_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], state: JSON) -> None:
+    """Put the optimiser into a packed state; it must be over the same parameters in the same order.
+
+    Not by its own `load_state_dict` alone, which casts states to the precision of the parameters.
+    """
+    packed: Any = state
+    groups = [
+        {key: _decode(value, tensors, like=None) for key, value in group.items()}
+        for group in packed["param_groups"]
+    ]
+    try:
+        optimizer.load_state_dict({"state": {}, "param_groups": groups})
+    except ValueError as error:
+        raise AbstainError(
+            f"optimizer must have the parameter groups it was saved with: {error}"
+        ) from error
+    for saved, group in zip(groups, optimizer.param_groups, strict=True):
+        for number, parameter in zip(saved["params"], group["params"], strict=True):
+            # As torch has it: a step is counted on the host, unless a kernel on the device does.
+            on_device = group.get("capturable") or group.get("fused")
+            for key, value in packed["state"].get(str(number), {}).items():
+                like = None if key == "step" and not on_device else parameter
+                optimizer.state[parameter][key] = _decode(value, tensors, like)
+
+
+def _placed(tensor: Tensor, like: Tensor | None) -> Tensor:
+    """A copy beside a parameter; fused kernels need its memory layout, too."""
+    if like is None or tensor.shape != like.shape:
+        return tensor.to("cpu" if like is None else like.device, copy=True)
+    return torch.empty_like(like, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
+
+
+def _encode(value: object, name: str, tensors: dict[str, Tensor]) -> JSON:
+    """JSON that keeps types; an object of JSON stands for what JSON has no word for."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Tensor():
+            tensors[name] = value
+            return {"tensor": name}
+        case list():
+            return [_encode(item, f"{name}/{i}", tensors) for i, item in enumerate(value)]
+        case tuple():
+            return {"tuple": _encode(list(value), name, tensors)}
+        case dict():
+            pairs: list[JSON] = [
+                [key, _encode(item, f"{name}/{key}", tensors)] for key, item in value.items()
+            ]
+            return {"dict": pairs}
+        case _:
+            raise AbstainError(
+                f"{name} must be made of tensors, numbers, strings, lists, tuples and dicts to be "
+                f"saved, got {type(value).__name__}"
+            )
+
+
+def _decode(value: Any, tensors: Mapping[str, Tensor], like: Tensor | None) -> Any:  # noqa: ANN401
+    match value:
+        case {"tensor": name}:
+            return _placed(tensors[name], like)
+        case {"tuple": items}:
+            return tuple(_decode(item, tensors, like) for item in items)
+        case {"dict": pairs}:
+            return {key: _decode(item, tensors, like) for key, item in pairs}
+        case list():
+            return [_decode(item, tensors, like) for item in value]
+        case _:
+            return value
+
+
+def pack_rng() -> tuple[dict[str, Tensor], JSON]:
+    """The state of all global random generators: torch on CPU and CUDA, Python, NumPy's old one.
+
+    CUDA is left out where this process has not used it. Generators that a run made for itself are
+    its own to save.
+    """
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states = torch.cuda.get_rng_state_all()
+        tensors |= {f"cuda/{device}": state for device, state in enumerate(states)}
+    legacy: Any = np.random.get_state()  # noqa: NPY002
+    if legacy[0] != "MT19937":
+        raise AbstainError(f"the global generator of NumPy must be MT19937, got {legacy[0]}")
+    tensors["numpy"] = torch.from_numpy(legacy[1].astype(np.int64))
+    version, words, spare = random.getstate()
+    tensors["python"] = torch.tensor(words)
+    return tensors, {"numpy": list(legacy[2:]), "python": [version, spare]}
+
+
+def unpack_rng(tensors: Mapping[str, Tensor], state: JSON) -> None:
+    """Put all global random generators into a packed state.
+
+    Generators of CUDA devices that are not here are passed over: another machine gives other draws.
+
+    >>> packed = pack_rng()
+    >>> before = torch.rand(1), random.random()
+    >>> unpack_rng(*packed)
+    >>> before == (torch.rand(1), random.random())
+    True
+    """
+    packed: Any = state
+    torch.set_rng_state(tensors["torch"])
+    for device in range(torch.cuda.device_count()):
+        if f"cuda/{device}" in tensors:
+            torch.cuda.set_rng_state(tensors[f"cuda/{device}"], device)
+    words = tensors["numpy"].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", words, *packed["numpy"]))  # noqa: NPY002
+    version, spare = packed["python"]
+    random.setstate((version, tuple(tensors["python"].tolist()), spare))
