@@ -37,6 +37,7 @@ layers: setup
 
 bench: setup  ## measure what the README claims about cost
 	$(BIN)/python bench/loss.py
+	$(BIN)/python bench/epoch.py
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build
