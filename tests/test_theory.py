@@ -10,7 +10,6 @@ from scipy.optimize import brentq
 from scipy.special import entr
 from threadpoolctl import threadpool_limits
 
-import reference
 from abstain.errors import AbstainError
 from abstain.theory import (
     clean_rate_from_plateau,
@@ -27,6 +26,8 @@ from abstain.theory import (
     suggested_payoff,
     untrained_loss,
 )
+
+import reference
 
 PAPER_SYMMETRIC_RATES = np.array([0.2, 0.5, 0.65, 0.8, 0.85])
 PAPER_PAIRFLIP_RATES = np.array([0.2, 0.3, 0.45])

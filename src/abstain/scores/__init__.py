@@ -1,0 +1,1 @@
+"""Scores of samples and answers: the ledger of a training, and when to abstain."""
