@@ -1,5 +1,6 @@
 """Which samples are seen when: one order per seed and epoch, whatever the number of processes."""
 
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from abstain.data import Inputs
+from abstain.errors import AbstainError
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,23 @@ class Batches:
             batch_sampler=[index.tolist() for index in indices],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
+            # Its own numbers: it would take one from those of the dropout each time it begins, and
+            # a resumed epoch begins once more.
+            generator=torch.Generator(),
+            worker_init_fn=_leave_interrupts_to_the_loop,
         )
-        yield from loader
+        try:
+            yield from loader
+        except AbstainError as error:
+            # A worker's error comes back with its whole traceback as its text.
+            raise type(error)(
+                str(error).rstrip().rpartition(f"{type(error).__name__}: ")[2]
+            ) from None
+
+
+def _leave_interrupts_to_the_loop(_worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; a worker has nothing to save, and is needed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def resident(inputs: Inputs, device: torch.device) -> Inputs:

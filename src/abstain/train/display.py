@@ -1,11 +1,20 @@
-"""What a person sees of a training: bars, loss and time left on a terminal; elsewhere nothing."""
+"""What a person sees of a training: bars, loss, speed and time left on a terminal; else nothing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from abstain.train.history import Row
 
@@ -16,6 +25,12 @@ class Display(Protocol):
     def __call__(self, kind: str, row: Row, /) -> None:
         """`kind` is "step" or "epoch"."""
         ...
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.0f} steps/s")
 
 
 @contextmanager
@@ -29,6 +44,7 @@ def live_display(
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
+        _Speed(),
         TimeRemainingColumn(),
         console=console,
         disable=not (visible and console.is_terminal),

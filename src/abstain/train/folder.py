@@ -1,6 +1,7 @@
 """The folder of a run: enough to go on with it, to run it again, and to use its model.
 
-run.json           recipe, source, seeds, classes, layout, versions, machine
+run.json           recipe with its seeds, source, classes, versions, machine; written last of what
+                   a run begins with, so that a folder that has it has everything
 noise.npz          what was flipped on purpose, if anything
 encoder.json …     how inputs become tensors
 last.safetensors   the newest checkpoint (best.safetensors: of the validation stop)
@@ -9,11 +10,14 @@ ledger.parquet     what the training saw of each sample
 model.safetensors  the model; summary.json: how it ended
 """
 
+import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ from abstain.models import build_model
 from abstain.noise import NoiseManifest
 from abstain.scores.ledger import Ledger
 from abstain.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from abstain.train.history import History
 from abstain.train.recipe import Recipe
 
 _FORMAT = 1
@@ -40,11 +45,10 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def create(self) -> None:
-        """Make the folder; it must be new or empty, so that no run is written over."""
+    def check_new(self) -> None:
+        """Raise unless the folder is still to be made or empty: no run is written over."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            taken = any(self.path.iterdir())
+            taken = self.path.exists() and any(self.path.iterdir())
         except OSError as error:
             raise AbstainError(
                 f"folder must be one that can be made, got {self.path}: {error}"
@@ -54,10 +58,15 @@ class RunFolder:
             raise AbstainError(f"folder must be new or empty, got {self.path}{how}")
 
     def about(self) -> dict[str, Any]:
-        """What `describe` wrote."""
+        """What `begin` wrote."""
         path = self.path / _ABOUT
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise AbstainError(
+                f"folder must be that of a run, got {self.path}, which has no {_ABOUT}: if a run "
+                "was killed there before it began, remove the folder and start it again"
+            ) from None
         except (OSError, ValueError) as error:
             raise AbstainError(f"folder must be that of a run, got {self.path}: {error}") from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
@@ -66,28 +75,28 @@ class RunFolder:
             )
         return about
 
-    def describe(
+    def begin(
         self,
         *,
         recipe: Recipe,
         sources: Mapping[str, Any],
-        layout: Mapping[str, Any],
         data: LabeledData,
         encoder: Encoder,
         manifest: NoiseManifest | None,
         processes: int,
         device: str,
     ) -> None:
-        """Write down everything that decides the run, before it begins."""
-        encoder.save(self.path)
-        if manifest is not None:
-            manifest.save(self.path / _NOISE)
+        """Make the folder and write down everything that decides the run; all of it or nothing."""
         about = {
             "format": _FORMAT,
             "recipe": recipe.as_json(),
             "sources": dict(sources),
-            "layout": dict(layout),
-            "data": {"name": data.name, "kind": data.kind, "samples": len(data)},
+            "data": {
+                "name": data.name,
+                "kind": data.kind,
+                "samples": len(data),
+                "fingerprint": fingerprint(data),
+            },
             "classes": list(data.classes),
             "skipped": list(data.skipped),
             "flipped": None if manifest is None else int(manifest.flipped.sum()),
@@ -96,13 +105,30 @@ class RunFolder:
             "versions": {"python": platform.python_version(), **_versions()},
             "command": sys.argv,
         }
-        text = json.dumps(about, indent=2, default=str)
-        (self.path / _ABOUT).write_text(text + "\n", encoding="utf-8")
+        self.check_new()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            encoder.save(self.path)
+            if manifest is not None:
+                manifest.save(self.path / _NOISE)
+            _write_json(self.path / _ABOUT, about)
+        except BaseException as error:
+            shutil.rmtree(self.path, ignore_errors=True)  # it was new or empty
+            if isinstance(error, OSError):
+                raise AbstainError(
+                    f"folder must be one that can be written, got {self.path}: {error}"
+                ) from error
+            raise
 
     def finish(
-        self, model: torch.nn.Module, ledger: Ledger, data: LabeledData, summary: Mapping[str, Any]
+        self,
+        model: torch.nn.Module,
+        ledger: Ledger,
+        history: History,
+        data: LabeledData,
+        summary: Mapping[str, Any],
     ) -> None:
-        """Write what the run gave."""
+        """Write what the run gave; the last checkpoint stays, so that this can be done again."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -110,13 +136,30 @@ class RunFolder:
         table = ledger.table(data.ids, data.given.numpy())
         if data.true is not None:
             table["true"] = data.true.numpy()
-        pq.write_table(pa.table(table), self.path / "ledger.parquet")
-        text = json.dumps(summary, indent=2)
-        (self.path / "summary.json").write_text(text + "\n", encoding="utf-8")
+        with self.writing():
+            history.write(self.path)
+            pq.write_table(pa.table(table), self.path / "ledger.parquet")
+            _write_json(self.path / "summary.json", summary)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the system refuses to write is the user's to know, in a line."""
+        try:
+            yield
+        except OSError as error:
+            raise AbstainError(
+                f"{self.path} cannot be written ({error.strerror or error}): make room, then go "
+                "on by resume; the last checkpoint there is whole"
+            ) from error
 
     def load_model(self) -> tuple[torch.nn.Module, Encoder, tuple[str, ...]]:
         """The model of a finished run, ready to predict, with its encoder and classes."""
         about = self.about()
+        if about["recipe"]["model"] is None:
+            raise AbstainError(
+                f"{self.path} was trained with a module of another program, which it cannot build: "
+                f"build it there, and load {_MODEL} into it"
+            )
         if not (self.path / _MODEL).exists():
             raise AbstainError(
                 f"{self.path} holds no model yet: its training has not ended; resume it"
@@ -144,6 +187,22 @@ def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torc
         vocabulary=vocabulary,
         seed=seed,
     )
+
+
+def fingerprint(data: LabeledData) -> str:
+    """Tells whether data are those of a run: their ids, labels and classes, in their order."""
+    digest = hashlib.sha256()
+    for part in (data.classes, data.ids):
+        digest.update("\0".join(part).encode())
+    digest.update(data.given.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Whole or not at all, whenever the process is killed."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
+    temporary.replace(path)
 
 
 def _versions() -> dict[str, str]:

@@ -53,7 +53,8 @@ class History:
         for part, rows in self._parts().items():
             names[part] = list(dict.fromkeys(name for row in rows for name in row))
             values = [[row.get(name, math.nan) for name in names[part]] for row in rows]
-            tensors[part] = torch.tensor(values, dtype=torch.float64).view(len(rows), -1)
+            shape = len(rows), len(names[part])
+            tensors[part] = torch.tensor(values, dtype=torch.float64).view(shape)
         return tensors, names
 
     @classmethod

@@ -30,13 +30,15 @@ from abstain.train.checkpoint import (
 )
 from abstain.train.history import Average, History, Row
 from abstain.train.interrupt import Interrupted, InterruptFlag
-from abstain.train.layout import Layout
+from abstain.train.layout import Layout, used_devices
 from abstain.train.objective import Objective
 from abstain.train.optim import make_optimizer, make_schedule
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 
 LOOK_EVERY = 10
+# A model that gives the labels a probability of e^−1000000 has not merely a high loss.
+_DIVERGED = 1e6
 # A guarded payoff has no bound; its mean is to be read by people.
 _LOG_PAYOFF_SHOWN = 50.0
 _SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "corrupt", "samples")
@@ -87,25 +89,35 @@ class Loop:
         ledger: Ledger,
         checkpoints: CheckpointFolder | None = None,
         save_every: float = 60.0,
-        report: Callable[[str, Row], None] = lambda _kind, _row: None,
     ) -> None:
         self.task, self.recipe, self.layout, self.ledger = task, recipe, layout, ledger
-        self.accelerator, self.checkpoints, self.report = accelerator, checkpoints, report
+        self.accelerator, self.checkpoints = accelerator, checkpoints
+        self.report: Callable[[str, Row], None] = lambda _kind, _row: None
         self.objective = Objective(recipe)
-        optimizer = make_optimizer(model.parameters(), recipe)
-        self.model, self.optimizer = accelerator.prepare(layout.place(model), optimizer)
-        steps = len(task.training) * (recipe.epochs or 0)
-        self.schedule = make_schedule(self.optimizer.optimizer, recipe, steps)
         self.stop = _make_stop(recipe, task.num_classes)
+        self.optimizer = make_optimizer(model.parameters(), recipe)
+        self.schedule = make_schedule(self.optimizer, recipe, self.steps)
+        self.model = accelerator.prepare(layout.place(model))
+        # Accelerate has one precision per process; a program may train again in another one. So
+        # precision is the layout's, and half precision is scaled here.
+        self.scaler = torch.amp.GradScaler(
+            accelerator.device.type, enabled=layout.precision == "fp16"
+        )
         self.position, self.history = Position(), History()
         self._pending: list[Tensor] = []
         self._best_weights: dict[str, Tensor] = {}
         self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
         self._epoch_began = time.monotonic()
 
+    @property
+    def steps(self) -> int:
+        """How many there are, if nothing stops the training early."""
+        return len(self.task.training) * (self.recipe.epochs or 0)
+
     def run(self) -> None:
         """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
-        with InterruptFlag() as interrupted, torch.random.fork_rng():
+        devices = used_devices(self.accelerator.device)
+        with InterruptFlag() as interrupted, torch.random.fork_rng(devices=devices):
             if not self._restore():
                 self._seed_epoch()
             while not self.position.outcome:
@@ -132,7 +144,7 @@ class Loop:
         task, epoch = self.task, self.position.epoch
         given = task.given[batch.index]
         inputs = self.layout.lay(task.encoder.to_model(batch.inputs))
-        with self.accelerator.autocast():
+        with self.layout.autocast(inputs.device):
             logits = self.model(inputs)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
         losses = self.objective(logits, given, epoch)
@@ -140,10 +152,13 @@ class Loop:
             losses = losses * 0
         self.optimizer.zero_grad()
         # Gradients are averaged over processes: the sum over the global batch, divided by it once.
-        self.accelerator.backward(losses.sum() * (self.accelerator.num_processes / batch.total))
+        loss = losses.sum() * (self.accelerator.num_processes / batch.total)
+        self.accelerator.backward(self.scaler.scale(loss))
         if self.recipe.clip is not None:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.optimizer.step()
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.schedule.step()
         seen = len(given) if batch.counts else 0
         self._record(
@@ -188,11 +203,8 @@ class Loop:
     def _note_step(self, step: int, sums: list[float]) -> None:
         position = self.position
         row: Row = {"step": step, "epoch": position.epoch + 1, **_means(sums)}
-        if not math.isfinite(row["loss"]):
-            raise AbstainError(
-                f"loss must be finite, got {row['loss']} at step {step}: the training has "
-                f"diverged; lower learning_rate ({self.recipe.learning_rate:g}) or set clip"
-            )
+        if not row["loss"] < _DIVERGED:  # NaN is not, either
+            raise self._diverged(f"loss must stay small, got {row['loss']:g} at step {step}")
         row["smoothed_loss"] = position.smoothed.add(row["loss"])
         self.history.steps.append(row)
         self.report("step", row)
@@ -224,6 +236,8 @@ class Loop:
                 position.outcome = self.stop.reason
         if not position.outcome and position.epoch == self.recipe.epochs:
             position.outcome = f"all {position.epoch} epochs are done"
+            if self.stop is not None:
+                position.outcome += f"; to stop it was {self.stop.reason}"
         self._seed_epoch()
         if not position.outcome:
             self._save()
@@ -234,8 +248,9 @@ class Loop:
         self.model.eval()
         correct = torch.zeros((), dtype=torch.float64, device=self.accelerator.device)
         for batch in batches.in_order():
-            with self.accelerator.autocast():
-                logits = self.model(self.layout.lay(self.task.encoder.to_model(batch.inputs)))
+            inputs = self.layout.lay(self.task.encoder.to_model(batch.inputs))
+            with self.layout.autocast(inputs.device):
+                logits = self.model(inputs)
             if batch.counts:
                 correct += (logits[..., :-1].argmax(-1) == labels[batch.index]).sum()
         self.model.train()
@@ -248,6 +263,13 @@ class Loop:
             reduced(self.ledger, self._gather)
             if self.accelerator.num_processes > 1
             else self.ledger
+        )
+
+    @property
+    def final_epoch(self) -> int:
+        """The epoch that `final_model` is of, from 1."""
+        return (
+            self.stop.best_epoch if isinstance(self.stop, ValidationStop) else self.position.epoch
         )
 
     def final_model(self) -> torch.nn.Module:
@@ -277,10 +299,24 @@ class Loop:
     def _save(self) -> None:
         """Save everything from which the training can go on as if nothing had happened."""
         self._saved_at, self._wants_save = time.monotonic(), False
-        if self.checkpoints is not None:
-            checkpoint = self._checkpoint()
-            if self.accelerator.is_main_process:
-                self.checkpoints.save_last(checkpoint)
+        if self.checkpoints is None:
+            return
+        # The loss of a step is that before its update: it does not tell what the update did.
+        for name, weight in self.plain_model().named_parameters():
+            if not weight.isfinite().all():
+                raise self._diverged(f"weights must be finite, got others in {name}")
+        checkpoint = self._checkpoint()
+        if self.accelerator.is_main_process:
+            self.checkpoints.save_last(checkpoint)
+
+    def _diverged(self, finding: str) -> AbstainError:
+        whole = ""
+        if self.checkpoints is not None and self.checkpoints.has_last:
+            whole = f"; the last good checkpoint, {self.checkpoints.last}, is whole"
+        return AbstainError(
+            f"{finding}: the training has diverged; lower learning_rate "
+            f"({self.recipe.learning_rate:g}) or set clip{whole}"
+        )
 
     def _checkpoint(self) -> Checkpoint:
         rng_tensors, rng_state = pack_rng()
@@ -288,9 +324,9 @@ class Loop:
         return Checkpoint.join(
             {
                 "model": (self.plain_model().state_dict(), None),
-                "optimizer": pack_optimizer(self.optimizer.optimizer),
+                "optimizer": pack_optimizer(self.optimizer),
                 "schedule": ({}, self.schedule.state_dict()),
-                "scaler": ({}, self._scaler_state()),
+                "scaler": ({}, self.scaler.state_dict()),
                 "ledger": (self.whole_ledger().state_dict(), None),
                 "rng": ({name: self._gather(x) for name, x in rng_tensors.items()}, rng_state),
                 "history": self.history.packed(),
@@ -305,10 +341,10 @@ class Loop:
             return False
         checkpoint = self.checkpoints.load_last()
         self.plain_model().load_state_dict(checkpoint.part("model")[0])
-        unpack_optimizer(self.optimizer.optimizer, *checkpoint.part("optimizer"))
+        unpack_optimizer(self.optimizer, *checkpoint.part("optimizer"))
         self.schedule.load_state_dict(_values(checkpoint, "schedule"))
-        if self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(_values(checkpoint, "scaler"))
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(_values(checkpoint, "scaler"))
         self.ledger.load_state_dict(checkpoint.part("ledger")[0])
         if not self.accelerator.is_main_process:
             self.ledger.clear()  # what all had seen together is kept once
@@ -320,10 +356,12 @@ class Loop:
         self.position = Position(**{**position, "smoothed": Average(**position["smoothed"])})
         pending = checkpoint.part("position")[0]
         if pending:
-            self._pending = list(pending["sums"].to(self.accelerator.device))
+            # One process had these sums; now they are to be added up over all.
+            share = pending["sums"] * self.accelerator.is_main_process
+            self._pending = list(share.to(self.accelerator.device))
         if self.stop is not None:
             self.stop.load_state_dict(_values(checkpoint, "stop"))
-        if isinstance(self.stop, ValidationStop):
+        if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
             self._best_weights = self.checkpoints.load_best().tensors
         return True
 
@@ -333,10 +371,6 @@ class Loop:
             unpack_rng({name: stacked[rank] for name, stacked in tensors.items()}, state)
         else:
             self._seed_epoch()  # more processes than before: the new ones have no state to take up
-
-    def _scaler_state(self) -> dict[str, Any] | None:
-        scaler = self.accelerator.scaler
-        return None if scaler is None else scaler.state_dict()
 
     def _seed_epoch(self) -> None:
         """Dropout draws from its own numbers in every epoch and process."""

@@ -9,11 +9,13 @@ from typing import Any, Literal, TypeAlias, get_args
 from abstain import noise, theory
 from abstain.errors import AbstainError
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
+from abstain.train.stopping import AnalyticalStop
 
 LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake"]
 OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
 ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
+MemoryFormat: TypeAlias = Literal["auto", "contiguous", "channels-last"]
 StopName: TypeAlias = Literal["never", "analytical", "validation"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs.
@@ -52,6 +54,9 @@ class Recipe:
     clip: float | None = None
     """Largest norm of the gradient."""
     precision: Precision = "auto"
+    """Auto is measured when the training begins, and what was chosen is recorded."""
+    memory_format: MemoryFormat = "auto"
+    """How images lie in memory; likewise. It changes how sums round, so a repetition needs it."""
     stop: StopName = "never"
     rate: float | None = None
     """Share of wrong labels, for the analytical stop."""
@@ -85,11 +90,16 @@ class Recipe:
                 options = ", ".join(get_args(allowed))
                 raise AbstainError(f"{name} must be one of {options}, got {value!r}")
         for name in ("epochs", "batch", "patience"):
-            _check(name, getattr(self, name), lambda x: x >= 1, "at least 1")
-        for name in ("warm_up", "weight_decay", "seed_noise", "seed_init", "seed_order"):
-            _check(name, getattr(self, name), lambda x: x >= 0, "at least 0")
+            _check(name, getattr(self, name), lambda x: _whole(x, 1), "a whole number, at least 1")
+        _check("warm_up", self.warm_up, lambda x: _whole(x, 0), "a whole number, at least 0")
+        for name in ("seed_noise", "seed_init", "seed_order"):
+            # Seeds of epochs and processes are derived from these, and torch takes 63 bits.
+            _check(name, getattr(self, name), lambda x: _whole(x, 0, 2**32), "in [0, 2³²), whole")
+        _check("weight_decay", self.weight_decay, lambda x: 0 <= x < math.inf, "at least 0")
         for name in ("learning_rate", "clip", "guard"):
             _check(name, getattr(self, name), lambda x: 0 < x < math.inf, "greater than 0")
+        _check("q", self.q, lambda x: 0 < x <= 1, "in (0, 1]")
+        _check("truncate", self.truncate, lambda x: 0 < x < 1, "in (0, 1)")
         for name in ("flip", "rate"):
             _check(name, getattr(self, name), lambda x: 0 <= x < 1, "in [0, 1)")
         _check("hold_out", self.hold_out, lambda x: 0 < x < 1, "in (0, 1)")
@@ -134,6 +144,9 @@ class Recipe:
             raise AbstainError(
                 f"flip_kind must be one of {', '.join(noise.KINDS)}, got {self.flip_kind!r}"
             )
+        if self.stop == "analytical":
+            # Here, and not only when the training begins: a dry run is to find out, too.
+            AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
         return replace(self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff)
 
     def as_json(self) -> dict[str, Any]:
@@ -175,8 +188,13 @@ _CHOICES = {
     "optimizer": OptimizerName,
     "schedule": ScheduleName,
     "precision": Precision,
+    "memory_format": MemoryFormat,
     "stop": StopName,
 }
+
+
+def _whole(value: float, least: int, end: float = math.inf) -> bool:
+    return isinstance(value, int) and least <= value < end
 
 
 def _check(name: str, value: Any, holds: Any, rule: str) -> None:  # noqa: ANN401

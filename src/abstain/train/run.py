@@ -1,10 +1,12 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,17 +17,20 @@ from abstain import noise
 from abstain.data import Encoder, LabeledData, fit_encoder, load, load_encoder, splits
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
+from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
 from abstain.train.display import live_display
-from abstain.train.folder import RunFolder, make_model
+from abstain.train.folder import RunFolder, fingerprint, make_model
 from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
-from abstain.train.recipe import Recipe
+from abstain.train.recipe import MemoryFormat, Precision, Recipe
 
 Report = Callable[[str, Row], None]
+
+_EVALUATED_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,8 @@ class Trained:
     data: LabeledData
     """The training data, with planted errors where the recipe asked for them."""
     recipe: Recipe
+    epoch: int
+    """The epoch that the model is of, from 1: the last, or the best of a validation stop."""
     outcome: str
     """Why it ended, in words."""
     history: History
@@ -45,12 +52,12 @@ class Trained:
 
     @property
     def test_accuracy(self) -> float | None:
-        """After the last epoch, where test labels are known."""
-        return self.history.epochs[-1].get("test_accuracy")
+        """Of the model, where test labels are known."""
+        return self.history.epochs[self.epoch - 1].get("test_accuracy")
 
     def summary(self) -> dict[str, Any]:
         """The outcome in a few plain values; what is not a number is left out."""
-        figures = {name: x for name, x in self.history.epochs[-1].items() if x == x}
+        figures = {name: x for name, x in self.history.epochs[self.epoch - 1].items() if x == x}
         return {"outcome": self.outcome, "samples": len(self.data), **figures}
 
 
@@ -78,7 +85,8 @@ def train(
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
         model: A torch classifier of your own with one output per class, which is widened by the
             abstention output in place; or already with one more.
-        resume: Go on with the run in `folder`; recipe and source then come from there.
+        resume: Go on with the run in `folder`; recipe and source then come from there. Data in
+            memory and a model of your own must be given again.
         show: Show progress, where there is a terminal.
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …
@@ -90,61 +98,64 @@ def train(
     'all 2 epochs are done'
     """
     state = PartialState(cpu=not torch.cuda.is_available())
-    place = RunFolder(folder) if folder is not None else None
-    about = _about(place, resume)
-    if place and about is None and state.is_main_process:
-        place.create()
-    sources = about["sources"] if about else {"train": source, "test": test, "options": options}
+    place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
+    about = _about(place) if resume else None
+    if place and about is None:
+        place.check_new()
+    sources: dict[str, Any] = {"train": source, "test": test, "options": options}
+    if about and source is None:
+        sources = about["sources"]
     with state.main_process_first():  # the others then find the decoded data in the cache
         data, test_data = _load(sources)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe()
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     data, manifest = _plant(data, recipe)
+    if place and about and about["data"]["fingerprint"] != fingerprint(data):
+        raise AbstainError(
+            f"data must be those that the run in {place.path} began with, got others from "
+            f"{data.name}: put them back, or start a new run"
+        )
     encoder = load_encoder(place.path) if place and about else fit_encoder(data)
-    if model is None:
-        name = recipe.model or default_model(encoder.kind, encoder.input_shape)
-        recipe = replace(recipe, model=name)
-        model = make_model(name, encoder, data.num_classes, recipe.seed_init)
-    else:
-        model = _widened(model, encoder, data.num_classes)
-
     task = _task(data, test_data, encoder, recipe, state)
-    layout = Layout(**about["layout"]) if about else _agreed_layout(model, task, recipe, state)
-    accelerator = Accelerator(
-        cpu=state.device.type == "cpu",
-        mixed_precision="no" if layout.precision == "fp32" else layout.precision,
-        # Word vectors are a large buffer that never changes: there is nothing to keep in step.
-        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=encoder.kind != "text")],
+    model, name = _model(model, task, recipe, resumed=about is not None)
+    layout = _agreed_layout(model, task, recipe, state)
+    memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
+    precision = cast("Precision", layout.precision)
+    recipe = replace(recipe, model=name, precision=precision, memory_format=memory_format)
+    loop = Loop(
+        model,
+        task,
+        recipe,
+        accelerator=Accelerator(
+            cpu=state.device.type == "cpu",
+            mixed_precision="no",
+            # Word vectors are a large buffer that never changes: nothing there to keep in step.
+            kwargs_handlers=[
+                DistributedDataParallelKwargs(broadcast_buffers=encoder.kind != "text")
+            ],
+        ),
+        layout=layout,
+        ledger=Ledger(len(data), state.device),
+        checkpoints=CheckpointFolder(place.path) if place else None,
+        save_every=save_every,
     )
-    if place and about is None and accelerator.is_main_process:
-        place.describe(
+    # Only now, when nothing that the user said can be wrong any more.
+    if place and about is None and state.is_main_process:
+        place.begin(
             recipe=recipe,
             sources=_as_json(sources),
-            layout=asdict(layout),
             data=data,
             encoder=encoder,
             manifest=manifest,
-            processes=accelerator.num_processes,
+            processes=state.num_processes,
             device=_device_name(state.device),
         )
-    accelerator.wait_for_everyone()
-    steps = len(task.training) * (recipe.epochs or 0)
-    visible = show and accelerator.is_main_process
-    with _reports(place if accelerator.is_main_process else None, recipe, steps, visible) as report:
-        loop = Loop(
-            model,
-            task,
-            recipe,
-            accelerator=accelerator,
-            layout=layout,
-            ledger=Ledger(len(data), state.device),
-            checkpoints=CheckpointFolder(place.path) if place else None,
-            save_every=save_every,
-            report=report,
-        )
+    state.wait_for_everyone()
+    with _reports(place, loop, show) if state.is_main_process else nullcontext():
         loop.run()
     trained = Trained(
         model=loop.final_model(),
+        epoch=loop.final_epoch,
         encoder=encoder,
         data=data,
         recipe=recipe,
@@ -153,31 +164,31 @@ def train(
         ledger=loop.whole_ledger(),
         folder=place,
     )
-    if place and accelerator.is_main_process:
-        trained.history.write(place.path)
-        place.finish(trained.model, trained.ledger, data, trained.summary())
-    accelerator.wait_for_everyone()
+    if place and state.is_main_process:
+        place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())
+    state.wait_for_everyone()
     return trained
 
 
-def _about(place: RunFolder | None, resume: bool) -> dict[str, Any] | None:
-    if not resume:
-        return None
+def _agreed(folder: str, state: PartialState) -> str:
+    """The folder as the main process names it: a name may hold the time of day."""
+    names = [folder]
+    if state.num_processes > 1:
+        broadcast_object_list(names)
+    return names[0]
+
+
+def _about(place: RunFolder | None) -> dict[str, Any]:
     if place is None:
         raise AbstainError("resume needs the folder of the run to go on with, got none")
-    about = place.about()
-    if about["sources"]["train"] is None:
-        raise AbstainError(
-            f"{place.path} was trained on data in memory, which it cannot load again: "
-            "call train with resume from the program that has them"
-        )
-    return about
+    return place.about()
 
 
 def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
     source, test, options = sources["train"], sources["test"], sources["options"]
     if source is None:
-        raise AbstainError("source must be given, got none")
+        raise AbstainError("source must be given (data in memory also to resume), got none")
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}  # from JSON
     data = source if isinstance(source, LabeledData) else load(source, **options)
     if isinstance(test, LabeledData):
         return data, test
@@ -199,7 +210,8 @@ def _as_json(sources: Mapping[str, Any]) -> dict[str, Any]:
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
 
     options = {
-        k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in sources["options"].items()
+        k: os.path.abspath(v) if k in ("data_dir", "cache_dir") else v  # noqa: PTH100
+        for k, v in sources["options"].items()
     }
     return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
 
@@ -230,15 +242,49 @@ def _plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseM
     return replace(data, given=given, true=true), manifest
 
 
-def _widened(model: torch.nn.Module, encoder: Encoder, num_classes: int) -> torch.nn.Module:
-    """A user's model with its abstention output, added if it is not there yet."""
-    example = torch.zeros(2, *encoder.input_shape)
-    with torch.no_grad():
-        training, outputs = model.training, model.eval()(encoder.to_model(example))
+def _model(
+    model: torch.nn.Module | None, task: Task, recipe: Recipe, *, resumed: bool
+) -> tuple[torch.nn.Module, str | None]:
+    """A model of m+1 outputs, and its name; None for a module that the caller made."""
+    encoder, m = task.encoder, task.num_classes
+    if model is None:
+        if resumed and recipe.model is None:
+            raise AbstainError(
+                "model must be given: the run was begun with a module of your own, got none"
+            )
+        name = recipe.model or default_model(encoder.kind, encoder.input_shape)
+        if is_own(name):  # the file must still be found from elsewhere
+            name = str(Path(name).absolute())
+        model = make_model(name, encoder, m, recipe.seed_init)
+        if (outputs := _outputs(model, task)) != m + 1:
+            raise AbstainError(
+                f"model {name} must have {m + 1} outputs, one for each class and one to abstain, "
+                f"got {outputs}"
+            )
+        return model, name
+    if _outputs(model, task) != m + 1:
+        model = with_abstention(model, num_classes=m)
+    return model, None
+
+
+@torch.no_grad()
+def _outputs(model: torch.nn.Module, task: Task) -> int:
+    """How many outputs a model has for a sample of the data."""
+    inputs = torch.stack([torch.as_tensor(task.training.inputs[0])])
+    inputs = inputs.to(next(model.parameters(), torch.empty(0)).device)
+    training = model.training
+    try:
+        outputs = model.eval()(task.encoder.to_model(inputs))
+    except Exception as error:
+        shape = tuple(inputs.shape)
+        raise AbstainError(
+            f"model must take a batch of the shape {shape}, got {type(error).__name__}: {error}"
+        ) from error
     model.train(training)
-    if outputs.shape[-1] == num_classes + 1:
-        return model
-    return with_abstention(model, num_classes=num_classes)
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+        got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise AbstainError(f"model must return logits of the shape (batch, outputs), got {got}")
+    return outputs.shape[1]
 
 
 def _task(
@@ -254,7 +300,7 @@ def _task(
     order = torch.arange(len(data))
     held_out = 0
     if recipe.stop == "validation":
-        held_out = max(1, round(recipe.hold_out * len(data)))
+        held_out = min(max(1, round(recipe.hold_out * len(data))), len(data) - 1)
         generator = torch.Generator().manual_seed(recipe.seed_order)
         order = torch.randperm(len(data), generator=generator)
 
@@ -270,7 +316,9 @@ def _task(
             workers=0 if isinstance(inputs, torch.Tensor) else min(4, os.cpu_count() or 1),
         )
 
-    large = max(512, recipe.batch)
+    # Enough to keep small models busy, and no more activations than a step of the training has.
+    fitting = _EVALUATED_NUMBERS // math.prod(encoder.input_shape)
+    large = max(recipe.batch, min(512, fitting))
     test = None
     if test_data is not None:
         test_inputs = resident(encoder.encode(test_data), state.device)
@@ -295,7 +343,8 @@ def _agreed_layout(
     if state.is_main_process:
         sample = next(task.training.epoch(0))
         inputs = task.encoder.to_model(sample.inputs)
-        choice = [fastest_layout(model.to(state.device), inputs, recipe.precision)]
+        model = model.to(state.device)
+        choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format)]
     if state.num_processes > 1:
         broadcast_object_list(choice)
     layout: Layout = choice[0]
@@ -303,30 +352,48 @@ def _agreed_layout(
 
 
 @contextmanager
-def _reports(
-    place: RunFolder | None, recipe: Recipe, steps: int, visible: bool
-) -> Iterator[Report]:
-    """Where the rows of the history go as they come: the terminal and TensorBoard."""
-    writer = None
-    if place is not None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            pass  # a convenience: the Parquet files hold the same numbers
-        else:
-            writer = SummaryWriter(str(place.path / "tensorboard"))
-    with live_display(steps, recipe.epochs or 0, visible=visible) as display:
+def _reports(place: RunFolder | None, loop: Loop, visible: bool) -> Iterator[None]:
+    """Show the rows of the history as they come, on the terminal and in TensorBoard."""
+    log: Report = lambda _kind, _row: None  # noqa: E731
+    with ExitStack() as stack:
+        display = stack.enter_context(
+            live_display(loop.steps, loop.recipe.epochs or 0, visible=visible)
+        )
+        if place is not None:
+            log = stack.enter_context(_tensorboard(place))
 
         def report(kind: str, row: Row) -> None:
             display(kind, row)
-            if writer is not None:
-                for name in row.keys() - {"step", "epoch"}:
-                    writer.add_scalar(f"{kind}/{name}", row[name], int(row["step"]))
+            log(kind, row)
 
-        try:
-            yield report
-        finally:
-            if writer is not None:
+        loop.report = report
+        yield
+
+
+@contextmanager
+def _tensorboard(place: RunFolder) -> Iterator[Report]:
+    """Writes rows for TensorBoard, where it is installed: the Parquet files hold the same."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        yield lambda _kind, _row: None
+        return
+    writers: list[Any] = []
+
+    def log(kind: str, row: Row) -> None:
+        step = int(row["step"])
+        with place.writing():
+            if not writers:
+                # A killed run was ahead of its checkpoint: what it logged there comes again.
+                writers.append(SummaryWriter(str(place.path / "tensorboard"), purge_step=step))
+            for name in row.keys() - {"step", "epoch"}:
+                writers[0].add_scalar(f"{kind}/{name}", row[name], step)
+
+    try:
+        yield log
+    finally:
+        with place.writing():
+            for writer in writers:
                 writer.close()
 
 

@@ -1,0 +1,129 @@
+"""One process or several: the same order, the same weights, every sample once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import small_runs as small
+
+from abstain.train.checkpoint import load_checkpoint
+from abstain.train.recipe import Recipe
+
+# Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
+SAMPLES, BATCH = 43, 7
+
+
+@pytest.fixture
+def begun(tmp_path):
+    source = small.save_blobs(tmp_path, SAMPLES)
+    model = small.save_net(tmp_path, small.NET64)
+
+    def arguments(name, **settings):
+        settings = {"batch": BATCH, "model": model, "learning_rate": 0.01} | settings
+        recipe = Recipe.of(settings.pop("method", "schedule"), **settings)
+        out = tmp_path / name
+        where = {"source": str(source), "test": str(source), "folder": str(out)}
+        return out, {**where, "recipe": recipe.as_json()}
+
+    return arguments
+
+
+def assert_same_run(one, two, epochs):
+    small.assert_same_weights(small.weights(one), small.weights(two), rtol=1e-9, atol=1e-12)
+    ledgers = [pq.read_table(folder / "ledger.parquet").to_pydict() for folder in (one, two)]
+    for name in ("id", "given", "visits", "wrong"):
+        assert ledgers[0][name] == ledgers[1][name], name
+    assert ledgers[0]["visits"] == [epochs] * SAMPLES
+    for name in ("belief", "margin", "abstention", "payoff"):
+        np.testing.assert_allclose(ledgers[0][name], ledgers[1][name], rtol=1e-5, atol=1e-6)
+    histories = [pq.read_table(folder / "steps.parquet").to_pydict() for folder in (one, two)]
+    assert histories[0].keys() == histories[1].keys()
+    for name in histories[0]:
+        np.testing.assert_allclose(histories[0][name], histories[1][name], rtol=1e-9, err_msg=name)
+    epoch_ends = [pq.read_table(folder / "epochs.parquet").to_pydict() for folder in (one, two)]
+    assert epoch_ends[0]["test_accuracy"] == epoch_ends[1]["test_accuracy"]
+
+
+def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
+    settings = {"epochs": 4, "warm_up": 1, "flip": 0.2, "clip": 1.0}
+    one, arguments = begun("one", **settings)
+    small.start(arguments)
+    two, arguments = begun("two", **settings)
+    small.start_many(arguments)
+    assert json.loads((two / "run.json").read_text())["processes"] == 2
+    assert_same_run(one, two, epochs=4)
+
+
+def test_all_processes_stop_at_the_same_step(begun):
+    # With 20% wrong and three classes the plateau comes after some tens of steps.
+    settings = {"method": "aes", "rate": 0.2, "flip": 0.2, "epochs": 60}
+    summaries = []
+    for name, start in (("one", small.start), ("two", small.start_many)):
+        out, arguments = begun(name, **settings)
+        start(arguments)
+        summaries.append(json.loads((out / "summary.json").read_text()))
+    assert "has reached the plateau" in summaries[0]["outcome"]
+    assert summaries[0]["outcome"] == summaries[1]["outcome"]
+    assert summaries[0]["step"] == summaries[1]["step"] < 60 * 7
+
+
+def test_validation_stop_is_agreed_and_keeps_the_best_epoch(begun):
+    settings = {"method": "ves", "flip": 0.3, "epochs": 40, "patience": 3, "warm_up": 1}
+    outs = []
+    for name, start in (("one", small.start), ("two", small.start_many)):
+        out, arguments = begun(name, **settings)
+        start(arguments)
+        outs.append(out)
+    small.assert_same_weights(*map(small.weights, outs), rtol=1e-9, atol=1e-12)
+    summary = json.loads((outs[1] / "summary.json").read_text())
+    history = pq.read_table(outs[1] / "epochs.parquet").to_pydict()
+    best = int(np.argmax(history["validation_accuracy"]))
+    assert summary["epoch"] == best + 1 < len(history["epoch"])
+    assert summary["validation_accuracy"] == history["validation_accuracy"][best]
+
+
+def test_a_run_of_two_processes_that_is_killed_goes_on_in_one(begun):
+    one, arguments = begun("one", epochs=6, warm_up=1)
+    small.start(arguments)
+    two, arguments = begun("two", epochs=6, warm_up=1)
+    processes = small.start_many({**arguments, "save_every": 0.0}, wait=False)
+    reached = small.wait_until((two / "last.safetensors").exists, processes[0])
+    for process in processes:
+        process.kill()
+        process.join()
+    assert reached
+    assert not (two / "summary.json").exists(), "it ended before it could be killed"
+    position = load_checkpoint(two / "last.safetensors").part("position")[1]
+    assert 0 < position["step"] < 6 * 7
+    small.start({"folder": str(two), "resume": True})
+    assert_same_run(one, two, epochs=6)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "processes"),
+    [
+        ("torch.distributed.run --standalone --nproc-per-node 2", 2),
+        # Accelerate needs MPI for several processes on CPUs.
+        pytest.param("accelerate.commands.launch --cpu", 1, marks=pytest.mark.slow),
+    ],
+    ids=["torchrun", "accelerate"],
+)
+def test_launchers_run_the_command_line(begun, tmp_path, launcher, processes):
+    one, arguments = begun("one", epochs=2, warm_up=1)
+    small.start(arguments)
+    two, source, net = tmp_path / "two", arguments["source"], arguments["recipe"]["model"]
+    settings = f"--batch {BATCH} --lr 0.01 --epochs 2 --warm-up 1 --json".split()
+    done = subprocess.run(
+        [sys.executable, "-m", *launcher.split(), "-m", "abstain", "train", source, *settings,
+         "--test", source, "--model", net, "--out", str(two)],
+        capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["folder"] == str(two)  # once, by one process
+    assert json.loads((two / "run.json").read_text())["processes"] == processes
+    assert_same_run(one, two, epochs=2)

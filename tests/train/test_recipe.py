@@ -1,0 +1,99 @@
+import json
+import math
+from dataclasses import fields
+
+import pytest
+
+from abstain.errors import AbstainError
+from abstain.train.recipe import METHODS, Recipe
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resolves_completely_and_survives_json(method):
+    recipe = Recipe.of(method, rate=0.2).resolved(num_samples=1000, num_classes=10)
+    open_settings = {f.name for f in fields(recipe) if getattr(recipe, f.name) is None}
+    assert open_settings <= {"model", "clip", "truncate"}  # of the data, or truly none
+    assert Recipe.from_json(json.loads(json.dumps(recipe.as_json()))) == recipe
+    assert recipe.resolved(num_samples=1000, num_classes=10) == recipe
+
+
+def test_an_infinite_payoff_survives_json():
+    recipe = Recipe(payoff=math.inf)
+    assert json.loads(json.dumps(recipe.as_json()))["payoff"] == "inf"
+    assert Recipe.from_json(recipe.as_json()) == recipe
+
+
+@pytest.mark.parametrize("samples", [30, 178, 1442, 4000, 50_000, 1_000_000])
+def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
+    recipe = Recipe().resolved(num_samples=samples, num_classes=10)
+    steps = math.ceil(samples / recipe.batch) * recipe.epochs
+    assert 16 <= recipe.batch <= 128
+    assert 15 <= recipe.epochs <= 100
+    assert steps >= 4000 or recipe.epochs == 100
+    assert 2 <= recipe.warm_up <= recipe.epochs / 5
+
+
+def test_what_is_said_is_kept():
+    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5)
+    assert recipe.resolved(num_samples=99, num_classes=5) == recipe
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_the_chosen_warm_up_leaves_an_epoch_for_the_loss(epochs):
+    assert Recipe(epochs=epochs).resolved(num_samples=99, num_classes=5).warm_up < epochs
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "mse"}, "loss must be one of gamblers, nll, lq, small-stake, got 'mse'"),
+        ({"optimizer": "rmsprop"}, "optimizer must be one of"),
+        ({"memory_format": "odd"}, "memory_format must be one of"),
+        ({"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number, at least 1, got 2.5"),
+        ({"batch": -1}, "batch must be a whole number, at least 1, got -1"),
+        ({"warm_up": -1}, "warm_up must be a whole number, at least 0, got -1"),
+        ({"learning_rate": 0}, "learning_rate must be greater than 0, got 0"),
+        ({"learning_rate": math.nan}, "learning_rate must be greater than 0, got nan"),
+        ({"learning_rate": "fast"}, "learning_rate must be greater than 0, got 'fast'"),
+        ({"clip": math.inf}, "clip must be greater than 0, got inf"),
+        ({"payoff": 0.5}, "payoff must be greater than 1, got 0.5"),
+        ({"payoff": "ecu"}, "ecu"),
+        ({"flip": 1.0}, r"flip must be in \[0, 1\), got 1.0"),
+        ({"rate": -0.1}, r"rate must be in \[0, 1\), got -0.1"),
+        ({"hold_out": 0}, r"hold_out must be in \(0, 1\), got 0"),
+        ({"q": 0}, r"q must be in \(0, 1\], got 0"),
+        ({"truncate": 1.0}, r"truncate must be in \(0, 1\), got 1.0"),
+        ({"seed_order": -1}, "seed_order must be in"),
+        ({"seed_init": 2**32}, "seed_init must be in"),
+        ({"stop": "analytical", "payoff": 2.0}, "rate must be given for the analytical stop"),
+        ({"stop": "analytical", "rate": 0.2}, "needs loss='gamblers' with a fixed payoff"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_rule_and_value(settings, message):
+    with pytest.raises(AbstainError, match=message):
+        Recipe(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"payoff": 9.99}, r"payoff must lie in \(1, 2\] for 2 classes, got 9.99"),
+        ({"epochs": 3, "warm_up": 3}, "warm_up must be less than epochs, 3, got 3"),
+        ({"flip_kind": "odd"}, "flip_kind must be one of symmetric"),
+        ({"method": "aes", "rate": 0.2, "payoff": 1.1}, "to have a plateau to stop at"),
+        ({"method": "aes", "rate": 0.6}, "rate|clean"),
+        ({"method": "aes", "rate": 0.2, "noise": "odd"}, "must be one of symmetric"),
+    ],
+)
+def test_what_does_not_fit_the_data_is_found_before_training(settings, message):
+    recipe = Recipe.of(settings.pop("method", "schedule"), **settings)
+    with pytest.raises(AbstainError, match=message):
+        recipe.resolved(num_samples=100, num_classes=2)
+
+
+def test_unknown_methods_and_settings_are_refused_with_a_hint():
+    with pytest.raises(AbstainError, match="did you mean schedule"):
+        Recipe.of("shedule")
+    with pytest.raises(AbstainError, match="only known settings, got momentum"):
+        Recipe.from_json({"momentum": 0.9})
