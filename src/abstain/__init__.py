@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
+    from abstain.train.recipe import Recipe
+    from abstain.train.run import train
     from abstain.train.stopping import AnalyticalStop, ValidationStop
 
 __version__ = "0.1.0.dev0"
@@ -41,10 +43,11 @@ _HOMES = {
         "predict",
         "stake",
     ),
+    "abstain.train.recipe": ("Recipe",),
     "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("noise", "theory")
+_MODULES = ("noise", "theory", "train")
 
 __all__ = [
     "AbstainError",
@@ -52,6 +55,7 @@ __all__ = [
     "DataError",
     "GamblersLoss",
     "GeneralizedCrossEntropy",
+    "Recipe",
     "SmallStakeLoss",
     "ValidationStop",
     "__version__",
@@ -62,6 +66,7 @@ __all__ = [
     "predict",
     "stake",
     "theory",
+    "train",
 ]
 
 

@@ -3,8 +3,9 @@
 import json
 import sys
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -12,20 +13,21 @@ from rich.table import Table
 
 from abstain.errors import AbstainError
 
+# Narrow enough for 80 columns; a blank line keeps examples apart in every release of typer.
 EXAMPLES = """
 [bold]Examples[/]
 
-  abstain train digits --flip 0.4                     a built-in set with 40% wrong labels, planted
+  abstain train digits --flip 0.4             40% of the labels made wrong
 
-  abstain train photos/                               an image folder, one sub-folder per class
+  abstain train photos/                       a sub-folder for each class
 
-  abstain train reviews.csv --label stars             a table; text or numbers are found by looking
+  abstain train reviews.csv --label stars     texts or numbers in a table
 
   abstain train mnist --flip 0.5 --method aes --rate 0.5
 
-  abstain train --resume runs/photos-…                go on after Ctrl-C or a crash
+  abstain train --resume runs/photos-…        go on after Ctrl-C or a crash
 
-  abstain train --from runs/photos-… --seed 1         the same again with other seeds
+  abstain train --from runs/photos-… --seed 1 --out again
 
   torchrun --nproc-per-node 2 -m abstain train photos/
 """
@@ -117,17 +119,28 @@ def train(
             rich_help_panel=_TRAINING,
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Passes over the data; 15 to 100 unless said.", rich_help_panel=_TRAINING
+        ),
+    ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Samples per step.", rich_help_panel=_TRAINING)
+        int | None,
+        typer.Option(help="Samples per step, on all processes.", rich_help_panel=_TRAINING),
     ] = None,
     optimizer: Annotated[
         str | None, typer.Option(help="adam, adamw, sgd or laprop.", rich_help_panel=_TRAINING)
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", "--lr", rich_help_panel=_TRAINING)
+        float | None,
+        typer.Option(
+            "--learning-rate", "--lr", help="0.001 unless said.", rich_help_panel=_TRAINING
+        ),
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(rich_help_panel=_TRAINING)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="0 unless said.", rich_help_panel=_TRAINING)
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
@@ -145,9 +158,15 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=_RUN)
     ] = None,
-    seed_noise: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
-    seed_init: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
-    seed_order: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    seed_noise: Annotated[
+        int | None, typer.Option(help="Of the planted errors.", rich_help_panel=_RUN)
+    ] = None,
+    seed_init: Annotated[
+        int | None, typer.Option(help="Of the first weights.", rich_help_panel=_RUN)
+    ] = None,
+    seed_order: Annotated[
+        int | None, typer.Option(help="Of the batches and of dropout.", rich_help_panel=_RUN)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the run.", rich_help_panel=_RUN)
     ] = None,
@@ -192,7 +211,7 @@ def train(
             "give one of SOURCE, --resume RUN and --from RUN; see abstain train --help"
         )
     if resume is not None:
-        if settings or options or out or method:
+        if settings or options or out or method or test or dry_run:
             raise AbstainError(
                 "--resume takes everything from its folder; use --from to change settings"
             )
@@ -223,13 +242,15 @@ def _resolve(
     if from_ is None:
         return Recipe.of(method or "schedule", **settings), source, test, options
     if method is not None:
-        raise AbstainError("--from keeps the method of its run; leave --method out, or SOURCE in")
+        raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
     from abstain.train.folder import RunFolder
 
     about = RunFolder(from_).about()
     sources = about["sources"]
     if sources["train"] is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
+    if about["recipe"]["model"] is None and "model" not in settings:
+        raise AbstainError(f"{from_} was trained with a module of another program; name a --model")
     recipe = Recipe.from_json({**about["recipe"], **settings})
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **options}
 
@@ -256,10 +277,14 @@ def _train(
     try:
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
     except Interrupted:
-        Console(stderr=True).print(
-            f"Interrupted and saved. Go on with: abstain train --resume {place}", soft_wrap=True
+        _say_interrupted(f"Interrupted and saved. Go on with: abstain train --resume {place}")
+    except KeyboardInterrupt:
+        begun = place is not None and (place / "run.json").exists()
+        _say_interrupted(
+            f"Interrupted. Go on with: abstain train --resume {place}"
+            if begun
+            else "Interrupted before the training began: there was nothing to save."
         )
-        sys.exit(130)
     if not _is_main_process():
         return
     summary = {**trained.summary(), "folder": str(place)}
@@ -267,22 +292,40 @@ def _train(
         typer.echo(json.dumps(summary))
         return
     console = Console(highlight=False)
-    console.print(f"Done: {trained.outcome}.")
+    console.print(f"Done: {trained.outcome}.", soft_wrap=True)
     for name, text in _FIGURES.items():
         if name in summary:
-            console.print(f"  {text:<42} {summary[name]:7.1%}")
-    console.print(f"  the run, its model and its history         {place}", soft_wrap=True)
+            console.print(f"  {text:<42} {_percent(summary[name]):>7}")
+    console.print(f"  {'the run, its model and its history':<42} {place}", soft_wrap=True)
     console.print(
         f"Use it: abstain predict {place} SOURCE --output predictions.csv", soft_wrap=True
     )
 
 
 _FIGURES = {
-    "test_accuracy": "test accuracy, last epoch",
+    "test_accuracy": "test accuracy",
     "validation_accuracy": "agreement with held-out labels",
     "train_accuracy": "agreement with the given training labels",
     "stake": "mean stake",
 }
+
+
+def _percent(share: float) -> str:
+    """A share in per cent, with a decimal; a tiny one with two digits that are not zero.
+
+    >>> _percent(0.9407), _percent(0.0), _percent(0.000_012_3)
+    ('94.1%', '0.0%', '0.0012%')
+    """
+    percent = 100 * share
+    if percent == 0 or percent >= 1:
+        return f"{percent:.1f}%"
+    return f"{Decimal(f'{percent:.1e}'):f}%" if percent >= 1e-6 else f"{percent:.1e}%"
+
+
+def _say_interrupted(text: str) -> NoReturn:
+    if _is_main_process():
+        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
+    sys.exit(130)
 
 
 def _show_recipe(source: Any, recipe: Any, options: dict[str, Any], as_json: bool) -> None:  # noqa: ANN401

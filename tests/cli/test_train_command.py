@@ -1,0 +1,258 @@
+"""`abstain train`: what it prints, its exit codes, and that a wrong word leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from abstain.cli import app, main
+from abstain.train.checkpoint import load_checkpoint
+
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+
+
+def blobs(folder, count=60, classes=3):
+    rng = np.random.default_rng(0)
+    label = np.arange(count) % classes
+    x = rng.normal(size=(classes, 4))[label] * 3 + rng.normal(size=(count, 4))
+    np.savez(folder / "blobs.npz", x=x.astype(np.float32), label=label)
+    return "blobs.npz"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    blobs(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["train", *map(str, arguments)], env={"COLUMNS": "80"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def error_of(capsys, *arguments):
+    """The one line that a wrong argument ends in."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", *map(str, arguments)])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("abstain: ")
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
+
+
+def weights(folder):
+    return {name: x.tolist() for name, x in load_file(folder / "model.safetensors").items()}
+
+
+def test_it_trains_and_says_what_came_of_it(here):
+    output = run("blobs.npz", "--epochs", 3, "--test", "blobs.npz", "--out", "run")
+    assert output.startswith("Done: all 3 epochs are done.\n")
+    for line in ("test accuracy", "agreement with the given training labels", "mean stake"):
+        assert re.search(rf"{line} +\d[\d.]*%\n", output), output
+    assert "abstain predict run SOURCE" in output
+    assert (here / "run" / "model.safetensors").exists()
+
+
+def test_json_is_one_object_for_machines(here):
+    answer = json.loads(run("blobs.npz", "--epochs", 2, "--out", "run", "--json"))
+    assert answer["folder"] == "run"
+    assert answer["outcome"] == "all 2 epochs are done"
+    assert answer == {**json.loads((here / "run" / "summary.json").read_text()), "folder": "run"}
+
+
+def test_without_a_folder_it_finds_a_new_one(here):
+    folder = here / json.loads(run("blobs.npz", "--epochs", 1, "--json"))["folder"]
+    assert folder.parent == here / "runs"
+    assert folder.name.startswith("blobs-schedule-")
+    assert (folder / "run.json").exists()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_dry_run_shows_the_resolved_recipe_and_makes_nothing(here, as_json):
+    before = sorted(here.iterdir())
+    output = run("blobs.npz", "--method", "aes", "--rate", 0.2, "--dry-run", *["--json"] * as_json)
+    if as_json:
+        answer = json.loads(output)
+        assert answer["samples"] == 60
+        recipe = answer["recipe"]
+        assert (recipe["model"], recipe["batch"], recipe["epochs"]) == ("mlp", 16, 100)
+        assert recipe["payoff"] == pytest.approx(2.9667, abs=1e-3)
+    else:
+        assert re.search(r"epochs +100 *\n", output)
+        assert re.search(r"model +mlp", output)
+    assert sorted(p for p in here.iterdir() if p.name != "cache") == before
+
+
+def test_run_again_from_a_folder_gives_identical_weights(here):
+    settings = ["--epochs", 3, "--flip", 0.3, "--seed", 4, "--lr", 0.01, "--clip", 1]
+    run("blobs.npz", *settings, "--out", "one")
+    run("--from", "one", "--out", "two")
+    assert weights(here / "one") == weights(here / "two")
+    run("--from", "one", "--seed-order", 5, "--out", "three")
+    assert weights(here / "one") != weights(here / "three")
+    recipe = json.loads((here / "three" / "run.json").read_text())["recipe"]
+    assert [recipe[f"seed_{name}"] for name in ("noise", "init", "order")] == [4, 4, 5]
+
+
+TWO = "two.npz"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "give one of SOURCE, --resume RUN and --from RUN"),
+        ("blobs.npz --from one", "give one of SOURCE"),
+        ("blobs.npz --method shedule", "did you mean schedule?"),
+        ("blobs.npz --payoff 0.5", "payoff must be greater than 1, got 0.5"),
+        ("blobs.npz --payoff ecu", "ecu"),
+        (f"{TWO} --payoff 9.99", "payoff must lie in (1, 2] for 2 classes, got 9.99"),
+        ("blobs.npz --method aes", "rate must be given for the analytical stop"),
+        ("blobs.npz --method aes --rate 0.2 --payoff 1.1", "to have a plateau to stop at"),
+        ("blobs.npz --method aes --rate 0.9", "rate"),
+        ("blobs.npz --epochs 0", "epochs must be a whole number, at least 1, got 0"),
+        ("blobs.npz --epochs 3 --warm-up 3", "warm_up must be less than epochs, 3, got 3"),
+        ("blobs.npz --batch 0", "batch must be a whole number, at least 1, got 0"),
+        ("blobs.npz --lr 0", "learning_rate must be greater than 0"),
+        ("blobs.npz --lr nan", "learning_rate must be greater than 0"),
+        ("blobs.npz --optimizer rmsprop", "optimizer must be one of adam, adamw, sgd, laprop"),
+        ("blobs.npz --schedule up", "schedule must be one of constant"),
+        ("blobs.npz --precision fp8", "precision must be one of auto"),
+        ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
+        ("blobs.npz --flip 0.2 --flip-kind odd", "flip_kind must be one of symmetric"),
+        ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
+        ("blobs.npz --model resnet-18", "unknown model 'resnet-18'; did you mean resnet18?"),
+        ("blobs.npz --model mnist-cnn", "mnist-cnn"),
+        ("blobs.npz --model nowhere.py:Net", "the model's file does not exist"),
+        ("blobs.npz --label colour", "colour"),
+        ("blobs.npz --test missing.csv", "missing.csv"),
+        ("missing.csv", "source must be a file or folder that exists, got missing.csv"),
+        ("digitz", "did you mean digits?"),
+        ("--resume nowhere", "which has no run.json"),
+        ("--resume nowhere --epochs 3", "--resume takes everything from its folder"),
+        ("--resume nowhere --dry-run", "--resume takes everything from its folder"),
+        ("--from nowhere", "which has no run.json"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_leaves_no_folder(here, capsys, arguments, message):
+    rng = np.random.default_rng(0)
+    np.savez(here / TWO, x=rng.normal(size=(20, 3)).astype(np.float32), label=np.arange(20) % 2)
+    out = [] if arguments.startswith("--resume") or not arguments else ["--out", "run"]
+    assert message in error_of(capsys, *arguments.split(), *out)
+    assert not (here / "run").exists()
+    assert not (here / "nowhere").exists()
+    assert not (here / "runs").exists()
+
+
+def test_a_folder_in_use_is_left_as_it_is(here, capsys):
+    run("blobs.npz", "--epochs", 1, "--out", "run")
+    before = weights(here / "run")
+    message = error_of(capsys, "blobs.npz", "--epochs", 2, "--out", "run")
+    assert "folder must be new or empty, got run; go on with it by resume" in message
+    assert weights(here / "run") == before
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(here, capsys):
+    message = error_of(capsys, "blobs.npz", "--out", "blobs.npz/run")
+    assert "folder must be one that can be" in message
+
+
+def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
+    message = error_of(
+        capsys, "blobs.npz", "--lr", 1e6, "--epochs", 9, "--batch", 60, "--out", "run"
+    )
+    assert "diverged; lower learning_rate (1e+06)" in message
+    # An epoch is one step: some were saved before the loss had told.
+    checkpoint = load_checkpoint(here / "run" / "last.safetensors")
+    assert all(x.isfinite().all() for x in checkpoint.part("model")[0].values())
+
+
+def test_help_gives_an_example_per_line():
+    result = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    lines = [line.strip() for line in result.output.splitlines()]
+    assert "abstain train digits --flip 0.4             40% of the labels made wrong" in lines
+    assert "abstain train mnist --flip 0.5 --method aes --rate 0.5" in lines
+    assert "torchrun --nproc-per-node 2 -m abstain train photos/" in lines
+
+
+def test_a_tiny_share_is_not_printed_as_zero():
+    from abstain.cli.train import _percent
+
+    assert [_percent(x) for x in (0.5, 0.00951, 0.0123, 0.0, 1.0)] == [
+        "50.0%", "0.95%", "1.2%", "0.0%", "100.0%",
+    ]  # fmt: skip
+    assert _percent(3.14e-7) == "0.000031%"
+    assert _percent(3.14e-12) == "3.1e-10%"
+
+
+def begin(here, *arguments):
+    """A real process in a training that takes a while."""
+    (here / "net.py").write_text(
+        "import time, torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self, num_outputs):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(4, num_outputs)\n"
+        "    def forward(self, x):\n"
+        "        time.sleep(0.003)\n"
+        "        return self.layer(x)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-m", "abstain", "train", *map(str, arguments)],
+        cwd=here, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
+    settings = ["blobs.npz", "--model", "net.py:Net", "--batch", 2, "--epochs", 12, "--flip", 0.2]
+    process = begin(here, *settings, "--out", "run")
+    deadline = time.monotonic() + 60
+    while not (here / "run" / "last.safetensors").exists():  # the first epoch is done
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    time.sleep(0.04)  # somewhere in the next one
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert output == ""
+    assert error == "Interrupted and saved. Go on with: abstain train --resume run\n"
+    at = load_checkpoint(here / "run" / "last.safetensors").part("position")[1]
+    assert 30 < at["step"] < 12 * 30
+    run("--resume", "run")
+    run(*settings, "--out", "whole")
+    assert weights(here / "run") == weights(here / "whole")
+
+
+def test_ctrl_c_before_the_training_is_quiet_too(here):
+    process = begin(here, "blobs.npz", "--out", "run")
+    time.sleep(1.0)  # while torch is being imported
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+
+
+def test_it_is_quiet_where_nobody_watches(here):
+    done = subprocess.run(
+        [sys.executable, "-m", "abstain", "train", "blobs.npz", "--epochs", "2", "--out", "run"],
+        cwd=here, env=ENV, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("Done: ")
