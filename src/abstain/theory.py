@@ -467,7 +467,7 @@ def _split(p: Floats, payoff: Floats, right: NDArray[np.bool_], share: Floats) -
     weight = share[:, None] * p
 
     def mean(part: NDArray[np.bool_]) -> Floats:
-        with np.errstate(invalid="ignore"):  # 0/0: no such point
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0/0: no such point, or hardly one
             average: Floats = loss.sum(axis=(-2, -1), where=part) / weight.sum(
                 axis=(-2, -1), where=part
             )
