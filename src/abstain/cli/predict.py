@@ -1,83 +1,272 @@
 """`abstain predict`: use the model of a run."""
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
 
+from abstain.errors import AbstainError
+
+if TYPE_CHECKING:
+    from abstain.train.predict import Predictions
+
+# A blank line between two examples keeps them apart in every release of typer.
 EXAMPLES = """
 [bold]Examples[/]
 
-  abstain predict runs/photos-… new-photos/ --output predictions.csv
+  abstain predict runs/photos new-photos/                 an answer for each
 
-  abstain predict runs/reviews-… reviews.csv --coverage 0.9     answer the easiest 90%
+  abstain predict runs/photos new-photos/ --coverage 0.9  the easiest 90%
 
-  abstain predict runs/digits-… digits --split test --label label --max-risk 0.02
+  abstain predict runs/reviews new.csv --max-risk 0.05    by its own opinion
+
+  abstain predict runs/reviews new.csv --max-risk 0.05 --calibrate checked.csv
+
+  abstain predict runs/digits digits --split test --compare -o answers.parquet
+
+With --calibrate, a source whose labels you trust and that was not trained on,
+--max-risk is a bound that holds with --confidence; without, what the model
+expects of itself.
 """
+
+_DEFAULT = Path("predictions.csv")
+_ABSTAINING, _DATA, _OUTPUT = "Abstaining", "Data", "Output"
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    source: Annotated[str, typer.Argument(help="As for abstain train; labels are not needed.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write, .csv or .parquet.")
-    ] = Path("predictions.csv"),
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a finished run.", show_default=False, metavar="RUN")
+    ],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="As for abstain train; labels are not needed.",
+            show_default=False,
+            metavar="SOURCE",
+        ),
+    ],
     coverage: Annotated[
-        float | None, typer.Option(help="Share of samples to answer; it abstains from the rest.")
+        float | None,
+        typer.Option(
+            help="Share of samples to answer: those it is most willing to.",
+            rich_help_panel=_ABSTAINING,
+        ),
     ] = None,
     max_risk: Annotated[
         float | None,
-        typer.Option(help="Answer as many as keep the expected share of errors at or below this."),
+        typer.Option(
+            help="Answer as many as keep the share of wrong answers at or below this.",
+            rich_help_panel=_ABSTAINING,
+        ),
     ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            help="A source with right labels, not trained on: makes --max-risk a bound.",
+            metavar="SOURCE",
+            rich_help_panel=_ABSTAINING,
+        ),
+    ] = None,
+    calibrate_split: Annotated[
+        str | None,
+        typer.Option(help="Its split; that of SOURCE unless said.", rich_help_panel=_ABSTAINING),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(help="With which the bound holds.", rich_help_panel=_ABSTAINING),
+    ] = 0.95,
     score: Annotated[
-        str, typer.Option(help="Willingness by: abstention, softmax or margin.")
-    ] = "abstention",
-    split: Annotated[str, typer.Option(help="Split of the source.")] = "train",
+        str,
+        typer.Option(
+            help="Willingness by: softmax, margin or abstention.", rich_help_panel=_ABSTAINING
+        ),
+    ] = "softmax",
+    split: Annotated[
+        str, typer.Option(help="Split of the source.", rich_help_panel=_DATA)
+    ] = "train",
+    compare: Annotated[
+        bool | None,
+        typer.Option(
+            "--compare/--no-compare",
+            help="Read the labels of the source too, and print how many answers agree.",
+            rich_help_panel=_DATA,
+            show_default=False,
+        ),
+    ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Label column, to compare the answers with.")
+        str | None,
+        typer.Option(
+            help="Label column, if not that of the training; implies --compare.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of downloaded sets.", envvar="ABSTAIN_DATA")
+        Path | None,
+        typer.Option(
+            help="Folder of downloaded sets.", envvar="ABSTAIN_DATA", rich_help_panel=_DATA
+        ),
     ] = None,
-    skip_bad: Annotated[bool, typer.Option(help="Leave unreadable images out.")] = False,
-    image_size: Annotated[int | None, typer.Option(help="Scale images to this size.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave unreadable images out.", rich_help_panel=_DATA)
+    ] = False,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Scale images to this size, if not as in training.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help=f"Where to write, .csv or .parquet; {_DEFAULT} unless said.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help=f"Replace {_DEFAULT}.", rich_help_panel=_OUTPUT)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as JSON.", rich_help_panel=_OUTPUT)
+    ] = False,
 ) -> None:
     """Predict the classes of new data with a trained model, and abstain where asked to.
 
     Writes a row per sample: id, predicted_label (empty where it abstains), confidence, margin,
-    abstention, answered.
+    abstention, answered; given_label with --compare.
     """
     from abstain.train.predict import check_output, predict_from
 
-    check_output(output)
+    place = _place(output, force, source, calibrate)
+    check_output(place)
     options: dict[str, Any] = {
         "split": split, "label": label, "data_dir": data_dir, "image_size": image_size,
-        "skip_bad": skip_bad or None, "labelled": True if label is not None else None,
+        "skip_bad": skip_bad or None,
     }  # fmt: skip
-    options = {name: value for name, value in options.items() if value is not None}
     predictions = predict_from(
-        run, source, coverage=coverage, max_risk=max_risk, score=cast("Any", score), **options
+        run,
+        source,
+        coverage=coverage,
+        max_risk=max_risk,
+        score=cast("Any", score),
+        calibrate=calibrate,
+        calibrate_split=calibrate_split,
+        confidence=confidence,
+        compare=label is not None if compare is None else compare,
+        show=not as_json,
+        **{name: value for name, value in options.items() if value is not None},
     )
-    predictions.write(output)
-    summary = {
-        "samples": len(predictions.ids),
+    predictions.write(place)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in _notes(predictions, max_risk, confidence):
+        notes.print(note, markup=False)
+    if as_json:
+        typer.echo(json.dumps({**_summary(predictions), "output": str(place)}))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for line in _lines(predictions, confidence):
+        console.print(line, markup=False)
+    console.print(f"written: {place}", markup=False)
+
+
+def _place(output: Path | None, force: bool, source: str, calibrate: str | None) -> Path:
+    """Where to write; a file that nobody named is not replaced, and no source ever is."""
+    place = output or _DEFAULT
+    if output is None and place.exists() and not force:
+        raise AbstainError(
+            f"{place} is there already: name another file with --output, or replace it with --force"
+        )
+    for name, read in (("SOURCE", source), ("calibrate", calibrate)):
+        if read is not None and place.exists() and Path(read).exists() and place.samefile(read):
+            raise AbstainError(f"output must not be {name} itself, got {place} for both")
+    return place
+
+
+def _summary(predictions: "Predictions") -> dict[str, Any]:
+    held = predictions.calibration
+    return {
+        "samples": len(predictions),
+        "skipped": len(predictions.skipped),
         "answered": int(predictions.answered.sum()),
         "coverage": predictions.coverage,
+        "score": predictions.score,
         "expected_risk": predictions.expected_risk,
-        "accuracy": predictions.accuracy,
-        "output": str(output),
+        "agreement": predictions.agreement,
+        "aurc": predictions.aurc,
+        "calibration": held
+        and {
+            # JSON has no infinity: null is the threshold that all or none of the samples pass.
+            "threshold": held.threshold if math.isfinite(held.threshold) else None,
+            "risk_bound": held.bound,
+            "samples": held.samples,
+            "answered": held.answered,
+            "wrong": held.wrong,
+        },
     }
-    if as_json:
-        typer.echo(json.dumps(summary))
-        return
-    console = Console(highlight=False)
-    console.print(
-        f"{summary['answered']} of {summary['samples']} samples answered "
-        f"({predictions.coverage:.1%}); expected share of errors {predictions.expected_risk:.1%}"
+
+
+def _lines(predictions: "Predictions", confidence: float) -> list[str]:
+    """What was done, for a person."""
+    held = predictions.calibration
+    line = (
+        f"{int(predictions.answered.sum())} of {len(predictions)} samples answered "
+        f"({predictions.coverage:.1%})"
     )
-    if predictions.accuracy is not None:
-        console.print(f"agreement with the labels of the source: {predictions.accuracy:.1%}")
-    console.print(f"written: {output}", soft_wrap=True)
+    if predictions.expected_risk is not None:
+        line += f"; the model expects {predictions.expected_risk:.1%} of its answers to be wrong"
+    lines = [line]
+    if held is not None and predictions.answered.any():
+        lines.append(
+            f"at most {held.bound:.2%} of the answers are wrong, with {_percent(confidence)} "
+            f"confidence: {held.wrong} were, of {held.answered} trusted samples answered "
+            f"out of {held.samples}"
+        )
+    if predictions.agreement is not None:
+        lines.append(f"agreement with the labels of the source: {predictions.agreement:.1%}")
+    if predictions.aurc is not None:
+        lines.append(f"mean risk over all coverages (AURC): {predictions.aurc:.4f}")
+    return lines
+
+
+def _notes(predictions: "Predictions", max_risk: float | None, confidence: float) -> list[str]:
+    """What a person should know before using the answers."""
+    notes = []
+    if predictions.skipped:
+        notes.append(f"left out as unreadable: {len(predictions.skipped)} samples")
+    if max_risk is None:
+        return notes
+    held = predictions.calibration
+    if held is None:
+        notes.append(
+            f"--max-risk {max_risk:g} went by the model's own opinion of its answers; "
+            "--calibrate SOURCE, with labels you trust, makes it a bound"
+        )
+        if not predictions.answered.any():
+            notes.append(f"warning: nothing answered: the model expects more than {max_risk:g}")
+    elif held.bound is None:
+        from abstain.scores.selective import labels_needed
+
+        needed = labels_needed(max_risk, confidence)
+        why = (
+            f"that takes {needed} trusted labels or more"
+            if held.samples < needed
+            else "too many of its answers to them are wrong, or they are too few"
+        )
+        notes.append(
+            f"warning: nothing answered: no threshold keeps the risk at or below {max_risk:g} with "
+            f"{_percent(confidence)} confidence on {held.samples} trusted samples; {why}"
+        )
+    elif not predictions.answered.any():
+        notes.append(
+            "warning: nothing answered: no sample is as easy as the trusted ones it would answer"
+        )
+    return notes
+
+
+def _percent(share: float) -> str:
+    """As many digits as were given: 99.9% is not 100%."""
+    return f"{100 * share:.9g}%"
