@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from abstain.cli.data import app
+from abstain.cli.data import EXAMPLES, app
 from abstain.errors import DataError
 
 
@@ -31,10 +31,22 @@ def test_list_says_where_each_set_comes_from(tmp_path):
     assert rows["imdb"]["source"].startswith("not in")
 
 
-def test_list_as_a_table():
+def test_list_as_a_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     result = run("list")
     assert result.exit_code == 0
     assert "fashion-mnist" in result.stdout
+    assert "…" not in result.stdout  # a place that is cut short cannot be copied
+    rows = [line for line in result.stdout.splitlines() if "10,000" in line]
+    assert len({line.index("10,000") for line in rows}) == 1  # numbers stand below each other
+
+
+def test_help_shows_one_example_per_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = [line.strip() for line in run("--help").stdout.splitlines()]
+    examples = [line.strip() for line in EXAMPLES.splitlines() if "abstain data" in line]
+    assert len(examples) >= 3
+    assert set(examples) <= set(shown)
 
 
 def test_get_decodes_into_the_cache(tmp_path):

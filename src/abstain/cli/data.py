@@ -6,9 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
+EXAMPLES = """
+[bold]Examples[/]
+
+  abstain data list                              what there is, and where from
+
+  abstain data list --json | jq '.[].name'
+
+  abstain data get mnist                         fetch and decode, once
+
+  abstain data get mnist --data-dir ~/sets       from ~/sets/mnist/*.parquet
+"""
+
 app = typer.Typer(
     help="The built-in data sets: list them, fetch one.",
+    epilog=EXAMPLES,
     no_args_is_help=True,
+    rich_markup_mode="rich",
 )
 
 DataDir = Annotated[
@@ -31,8 +45,13 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "what", "train", "test", "classes", "comes from", "here")
+    table = Table("name", "what", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
+    for name in ("train", "test", "classes"):
+        table.add_column(name, justify="right")
+    # A path that is cut short cannot be copied.
+    table.add_column("comes from", overflow="fold")
+    table.add_column("here")
     for row in rows:
         table.add_row(
             str(row["name"]),
