@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
+    from abstain.train.predict import Predictions, predict_from
     from abstain.train.recipe import Recipe
     from abstain.train.run import train
     from abstain.train.stopping import AnalyticalStop, ValidationStop
@@ -43,6 +44,7 @@ _HOMES = {
         "predict",
         "stake",
     ),
+    "abstain.train.predict": ("Predictions", "predict_from"),
     "abstain.train.recipe": ("Recipe",),
     "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
 }
@@ -55,6 +57,7 @@ __all__ = [
     "DataError",
     "GamblersLoss",
     "GeneralizedCrossEntropy",
+    "Predictions",
     "Recipe",
     "SmallStakeLoss",
     "ValidationStop",
@@ -64,6 +67,7 @@ __all__ = [
     "gamblers_loss",
     "noise",
     "predict",
+    "predict_from",
     "stake",
     "theory",
     "train",

@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(args=arguments)
     except AbstainError as error:
+        line = " ".join(str(error).split())  # what libraries report may span several
         Console(stderr=True).print(
-            f"[bold red]abstain:[/] {escape(str(error))}", soft_wrap=True, highlight=False
+            f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False
         )
         sys.exit(2)
