@@ -1,0 +1,332 @@
+"""Many small models of one architecture trained at once on one device: `train_stacked`.
+
+A small network leaves a GPU idle: its step is some sixty short operations, each waiting for the one
+before. Side by side, K models take the same sixty. Each has its own initial weights, wrong labels,
+order, method and stop, and becomes what it would have become alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from abstain.errors import AbstainError
+from abstain.train.recipe import Recipe
+from abstain.train.stacked_nets import STACKED, LoopNet, PatchNet, build_one
+from abstain.train.stacked_runs import Row, Run, epoch_orders, means
+from abstain.train.stacked_step import ADAM, LAPROP, SUMS, Models, Stepper, as_numbers
+from abstain.train.stopping import AnalyticalStop
+
+__all__ = ["StackedResult", "StackedTask", "train_stacked"]
+
+Report = Callable[[int, Row], None]
+"""Told of every epoch of every run: with its place among the recipes, and its row."""
+
+LOOK_EVERY = 10  # steps between looks of the analytical stop, as in the loop for one model
+# In these, all models of a stack must agree.
+_SHARED = ("batch", "optimizer", "learning_rate", "precision")
+# What the stack does not do, and the value that asks for nothing.
+_LEFT_OUT = {"schedule": "constant", "clip": None, "weight_decay": 0.0}
+# With so few left, going on without the others is worth a new CUDA graph.
+_WORTH_SHRINKING = 0.75
+# Test samples times models at a time.
+_AT_ONCE = {"cuda": 1 << 15, "cpu": 1 << 11}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedTask:
+    """What all models of a stack share; it is brought to the device once."""
+
+    inputs: Tensor
+    """Encoded: bytes (N, channels, height, width), floats (N, …), or tokens (N, length)."""
+    true: Tensor
+    """(N) labels in which each run's recipe plants its errors."""
+    test_inputs: Tensor
+    test_labels: Tensor
+    num_classes: int
+    network: str
+    """A name that `build_model` knows, or "mlp-256"; what is not a convolutional network for small
+    images or a perceptron runs too, but one model after the other."""
+    vectors: Tensor | None = None
+    """Frozen word vectors, for texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedResult:
+    """What a run of a stack gave; of a co-teaching pair, the means over its two networks."""
+
+    recipe: Recipe
+    epochs: list[dict[str, float]]
+    """A row per epoch: epoch, loss, train_accuracy, stake, payoff, clean_loss, corrupt_loss,
+    test_accuracy, validation_accuracy; what there was nothing of is left out."""
+    stop_epoch: float
+    """Epochs that were trained; a stop may come within one."""
+    outcome: str
+    """Why it ended, in words."""
+    test_accuracy: float
+    """After the last step or, under the validation stop, of the best epoch, whose model that stop
+    keeps; the share of the whole test set whose likeliest class is the label."""
+    belief: npt.NDArray[np.float32] | None
+    """(N) mean over the visits of the belief in the given label; NaN for what was held out."""
+    rejection: npt.NDArray[np.float32] | None
+    """(N) abstention at the last visit, likewise."""
+    given: npt.NDArray[np.int64] | None
+    """(N) labels that were trained on."""
+
+
+def train_stacked(
+    task: StackedTask,
+    recipes: Sequence[Recipe],
+    *,
+    device: torch.device | str | None = None,
+    keep_samples: bool = False,
+    report: Report | None = None,
+) -> list[StackedResult]:
+    """Train a model for each recipe, all at once; the results are in the order of the recipes.
+
+    Recipes must be resolved (`Recipe.resolved`) and agree in batch, optimiser, learning rate and
+    precision. One whose method is "coteaching-plus" trains a pair of networks: its rate is that of
+    the method, its warm-up the epochs of plain co-teaching.
+
+    On a GPU, matrix products are in bfloat16 unless the recipes ask for fp32 (there, TF32); weights
+    and moments, losses and all sums are in float32.
+
+    Args:
+        task: Data and network.
+        recipes: One for each run.
+        device: By default the GPU, if there is one.
+        keep_samples: Also give `belief`, `rejection` and `given` of every run.
+        report: Told of every epoch.
+
+    >>> task = StackedTask(
+    ...     inputs=torch.eye(4).repeat(8, 1), true=torch.arange(4).repeat(8), num_classes=4,
+    ...     test_inputs=torch.eye(4), test_labels=torch.arange(4), network="mlp",
+    ... )
+    >>> recipe = Recipe.of("nll", epochs=30).resolved(num_samples=32, num_classes=4)
+    >>> [result.test_accuracy for result in train_stacked(task, [recipe, recipe], device="cpu")]
+    [1.0, 1.0]
+    """
+    _check(recipes)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    runs = [
+        Run.begin(number, recipe, task.inputs, task.true, task.num_classes)
+        for number, recipe in enumerate(recipes)
+    ]
+    with ThreadPoolExecutor(1) as executor, _fast_float32(place):
+        stack = _Stack(task, runs, place, keep_samples)
+        ahead = executor.submit(epoch_orders, stack.live, 0)
+        for epoch in count():
+            orders = ahead.result()
+            ahead = executor.submit(epoch_orders, stack.live, epoch + 1)  # while the device works
+            stack.train(epoch, orders)
+            for run in stack.judge(epoch):
+                if report is not None:
+                    report(run.number, run.epochs[-1])
+            if all(run.outcome for run in runs):
+                break
+            stack.shrink()
+    return [_result(run, keep_samples) for run in runs]
+
+
+class _Stack:
+    """The models of all runs that go on, and of some that have ended."""
+
+    def __init__(
+        self, task: StackedTask, runs: Sequence[Run], device: torch.device, keep_samples: bool
+    ) -> None:
+        # Pairs stand last, so that the others are one slice of the stack.
+        self.live = sorted(runs, key=lambda run: len(run.seeds))
+        modules = [
+            build_one(
+                task.network,
+                input_shape=tuple(task.inputs.shape[1:]),
+                num_outputs=task.num_classes + 1,
+                vectors=task.vectors,
+                seed=seed,
+            )
+            for run in self.live
+            for seed in run.seeds
+        ]
+        self._net = (PatchNet if task.network in STACKED else LoopNet)(modules[0].to(device))
+        recipe = runs[0].recipe
+        self._rule = LAPROP if recipe.optimizer == "laprop" else ADAM
+        weights = [weight.to(device) for weight in self._net.stack(modules)]
+        half = device.type == "cuda" and recipe.precision != "fp32"
+        self._models = Models.begin(
+            weights,
+            torch.bfloat16 if half else weights[0].dtype,
+            # A pair is trained by cross-entropy.
+            [
+                run.recipe if run.plan is None else replace(run.recipe, loss="nll")
+                for run in self.live
+                for _ in run.seeds
+            ],
+            torch.stack([torch.from_numpy(run.given) for run in self.live for _ in run.seeds]),
+            keep_samples,
+        )
+        self._inputs, self._test_inputs = (
+            x.to(device).movedim(1, -1).contiguous() if self._net.wants_images else x.to(device)
+            for x in (task.inputs, task.test_inputs)
+        )
+        self._true, self._test_labels = task.true.to(device), task.test_labels.to(device)
+        self._stepper = self._new_stepper()
+
+    def _new_stepper(self) -> Stepper:
+        return Stepper(
+            self._net,
+            self._models,
+            self._rule,
+            inputs=self._inputs,
+            true=self._true,
+            steps=max(len(run.sizes) for run in self.live),
+            batch=self.live[0].recipe.batch or 1,
+            pairs=sum(run.plan is not None for run in self.live),
+        )
+
+    @property
+    def _places(self) -> list[tuple[Run, slice]]:
+        """Every run with its rows of the stack: one, or the two of a pair."""
+        ends = accumulate(len(run.seeds) for run in self.live)
+        return [
+            (run, slice(end - len(run.seeds), end))
+            for run, end in zip(self.live, ends, strict=True)
+        ]
+
+    def train(self, epoch: int, orders: Mapping[tuple[int, int], Tensor]) -> None:
+        """An epoch of all runs that go on."""
+        stepper = self._stepper
+        sizes = torch.zeros_like(stepper.sizes, device="cpu")
+        for run, rows in self._places:
+            if not run.outcome:
+                sizes[: len(run.sizes), rows] = torch.tensor(run.sizes)[:, None]
+                stepper.order[: len(run.sizes), rows] = orders[run.order_key].to(
+                    stepper.order.device, non_blocking=True
+                )[:, None]
+        self._set_for(epoch)
+        stepper.begin(sizes)
+        watched = [
+            (run, rows.start)
+            for run, rows in self._places
+            if isinstance(run.stop, AnalyticalStop) and not (run.outcome or run.is_warm_up(epoch))
+        ]
+        seen, steps = 0, len(sizes)
+        for step in range(1, steps + 1):
+            stepper.step()
+            if watched and ((epoch * steps + step) % LOOK_EVERY == 0 or step == steps):
+                record = stepper.record[seen:step].cpu()
+                for run, row in watched:
+                    _watch(run, record[:, row])
+                    if run.outcome:
+                        stepper.stop(row)
+                        run.stop_epoch = epoch + step / steps
+                watched = [(run, row) for run, row in watched if not run.outcome]
+                seen = step
+
+    def _set_for(self, epoch: int) -> None:
+        """What the models do differently from epoch to epoch."""
+        models = self._models
+        for run, rows in self._places:
+            if run.plan is None:
+                models.losses.warm[rows] = run.is_warm_up(epoch)
+            else:
+                models.learning_rate[rows] = run.plan.learning_rate_at(epoch)
+                models.beta1[rows] = run.plan.beta1(epoch)
+                models.kept[rows] = run.plan.kept(epoch)
+                models.by_disagreement[rows] = run.plan.by_disagreement(epoch)
+
+    def judge(self, epoch: int) -> list[Run]:
+        """End the epoch of the runs that trained in it, and return these."""
+        totals = self._stepper.record.double().sum(0).cpu()
+        test = self._accuracy(slice(None), self._test_inputs, self._test_labels).cpu()
+        sizes = totals[:, SUMS.index("samples")]
+        trained = [(run, rows) for run, rows in self._places if sizes[rows.start] > 0]
+        for run, rows in trained:
+            sums = dict(zip(SUMS, totals[rows].mean(0).tolist(), strict=True))
+            row = {"epoch": epoch + 1.0, **means(sums), "test_accuracy": float(test[rows].mean())}
+            if len(run.held_out):
+                labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
+                held_out = self._inputs[run.held_out.to(self._inputs.device)]
+                row["validation_accuracy"] = float(self._accuracy(rows, held_out, labels).mean())
+            run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0)
+            if run.outcome:
+                run.samples = self._models.samples(rows)
+        return [run for run, _ in trained]
+
+    @torch.no_grad()
+    def _accuracy(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Share of samples whose likeliest class is the label, for each of these models."""
+        weights = [weight[rows] for weight in self._models.working]
+        models = len(weights[0])
+        correct = torch.zeros(models, dtype=torch.int64, device=inputs.device)
+        size = max(1, _AT_ONCE[inputs.device.type] // models)
+        for part, given in zip(torch.split(inputs, size), torch.split(labels, size), strict=True):
+            numbers = as_numbers(part, weights[0])
+            logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))
+            correct += (logits[..., :-1].argmax(-1) == given).sum(-1)
+        return correct.double() / len(labels)
+
+    def shrink(self) -> None:
+        """Leave out runs that have ended, if they are many."""
+        going = [(run, rows) for run, rows in self._places if not run.outcome]
+        kept = [row for _, rows in going for row in range(rows.start, rows.stop)]
+        if len(kept) <= _WORTH_SHRINKING * len(self._models.given):
+            self.live = [run for run, _ in going]
+            self._models = self._models.take(torch.tensor(kept, device=self._inputs.device))
+            self._stepper = self._new_stepper()
+
+
+def _watch(run: Run, record: Tensor) -> None:
+    """Show the losses of the last batches to a run that stops by them."""
+    sums, samples = record[:, SUMS.index("loss")], record[:, SUMS.index("samples")]
+    run.watch((sums / samples).tolist(), samples.tolist())
+
+
+def _result(run: Run, keep_samples: bool) -> StackedResult:
+    belief, rejection = run.samples or (None, None)
+    return StackedResult(
+        recipe=run.recipe,
+        epochs=run.epochs,
+        stop_epoch=run.stop_epoch,
+        outcome=run.outcome,
+        test_accuracy=run.test_accuracy,
+        belief=belief,
+        rejection=rejection,
+        given=run.given if keep_samples else None,
+    )
+
+
+def _check(recipes: Sequence[Recipe]) -> None:
+    if not recipes:
+        raise AbstainError("recipes must hold at least one recipe, got none")
+    for recipe in recipes:
+        if None in (recipe.epochs, recipe.batch, recipe.warm_up, recipe.payoff):
+            raise AbstainError(
+                "recipes must be resolved, got one that leaves epochs, batch, warm_up or payoff "
+                "open; call its method resolved"
+            )
+        if recipe.optimizer not in ("adam", "laprop"):
+            raise AbstainError(f"optimizer must be adam or laprop here, got {recipe.optimizer}")
+        for name, value in _LEFT_OUT.items():
+            if getattr(recipe, name) != value:
+                raise AbstainError(f"{name} must be {value} here, got {getattr(recipe, name)}")
+    for name in _SHARED:
+        values = sorted({str(getattr(recipe, name)) for recipe in recipes})
+        if len(values) > 1:
+            raise AbstainError(f"recipes must agree in {name}, got {', '.join(values)}")
+
+
+@contextmanager
+def _fast_float32(device: torch.device) -> Iterator[None]:
+    """Let matrix products of a GPU round their float32 operands to TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

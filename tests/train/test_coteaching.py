@@ -1,0 +1,91 @@
+"""Co-teaching+: who teaches whom what."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from abstain.train.coteaching import CoTeachingPlan, exchange, train_pair
+from abstain.train.recipe import Recipe
+
+
+def chosen_by_loops(predictions, losses, counts, kept, by_disagreement):
+    """What each of two networks hands to the other, sample by sample."""
+    trains = np.zeros(losses.shape, dtype=bool)
+    size = losses.shape[1]
+    candidates = [
+        i
+        for i in range(size)
+        if counts[0, i] and (predictions[0, i] != predictions[1, i] or not by_disagreement)
+    ]
+    number = max(1, math.floor(kept * len(candidates) + 1e-6)) if candidates else 0
+    for teacher in (0, 1):
+        ranked = sorted(candidates, key=lambda i: losses[teacher, i])
+        for i in ranked[:number]:
+            trains[1 - teacher, i] = True
+    return trains
+
+
+@pytest.mark.parametrize("by_disagreement", [True, False])
+@pytest.mark.parametrize("kept", [1.0, 0.7, 0.01])
+def test_exchange_agrees_with_loops(kept, by_disagreement):
+    rng = np.random.default_rng(0)
+    for classes in (2, 10):
+        predictions = rng.integers(classes, size=(3, 2, 30))
+        losses = rng.exponential(size=(3, 2, 30))
+        counts = np.broadcast_to(np.arange(30) < 25, (3, 2, 30))
+        got = exchange(
+            *(torch.from_numpy(x.copy()) for x in (predictions, losses, counts)),
+            kept,
+            by_disagreement,
+        )
+        for pair in range(3):
+            triple = predictions[pair], losses[pair], counts[pair]
+            assert got[pair].tolist() == chosen_by_loops(*triple, kept, by_disagreement).tolist()
+
+
+def test_a_pair_that_agrees_on_everything_teaches_nothing():
+    same = torch.zeros(2, 4, dtype=torch.int64)
+    assert not exchange(same, torch.rand(2, 4), torch.ones(2, 4, dtype=torch.bool), 1.0, True).any()
+
+
+def test_each_pair_may_have_its_own_share_and_rule():
+    predictions = torch.tensor([[[0, 0, 0, 0], [0, 0, 1, 1]]] * 2)
+    counts = torch.ones(2, 2, 4, dtype=torch.bool)
+    kept, rule = torch.tensor([0.5, 0.75]), torch.tensor([True, False])
+    chosen = exchange(predictions, torch.rand(2, 2, 4), counts, kept, rule)
+    assert chosen.sum(-1).tolist() == [[1, 1], [3, 3]]
+    assert not chosen[0, :, :2].any()
+
+
+def test_the_plan_follows_the_recipe():
+    recipe = Recipe(rate=0.45, epochs=200, warm_up=20, learning_rate=0.01)
+    plan = CoTeachingPlan.of(recipe)
+    assert [plan.by_disagreement(epoch) for epoch in (0, 19, 20)] == [False, False, True]
+    assert plan.kept(10) == plan.kept(199) == pytest.approx(0.55)
+    assert plan.kept(1) == pytest.approx(1 - 0.045)
+    assert plan.learning_rate_at(79) == 0.01
+    assert plan.learning_rate_at(199) == pytest.approx(0.01 / 120)
+
+
+def test_a_pair_learns_in_spite_of_wrong_labels():
+    rng = torch.Generator().manual_seed(0)
+    true = torch.randint(0, 2, (400,), generator=rng)
+    inputs = torch.randn(400, 30, generator=rng)
+    inputs[:, 0] += 6 * true - 3
+    wrong = torch.rand(400, generator=rng) < 0.25
+    given = torch.where(wrong, 1 - true, true)
+
+    def network(seed):
+        torch.manual_seed(seed)
+        hidden = torch.nn.Linear(30, 64)
+        return torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Linear(64, 3))
+
+    pair = network(0), network(1)
+    plan = CoTeachingPlan(rate=0.25, epochs=40, init_epoch=5)
+    batches = list(zip(inputs.split(40), given.split(40), strict=True))
+    train_pair(pair, [batches] * 40, plan)
+    for model in pair:
+        right = (model(inputs)[:, :-1].argmax(-1) == true).double().mean().item()
+        assert right > 0.9

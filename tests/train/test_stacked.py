@@ -1,0 +1,341 @@
+"""Every model of a stack becomes what it would have become alone, trained in the plainest way."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from abstain import noise
+from abstain.errors import AbstainError
+from abstain.models import build_model
+from abstain.train.batches import Batches
+from abstain.train.coteaching import CoTeachingPlan, train_pair
+from abstain.train.objective import Objective
+from abstain.train.recipe import Recipe
+from abstain.train.stacked import StackedTask, train_stacked
+from abstain.train.stacked_nets import build_one
+from abstain.train.stacked_runs import Run
+from abstain.train.stopping import AnalyticalStop
+
+CLASSES = 4
+
+
+@pytest.fixture
+def _float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def make_task(network="mnist-cnn", samples=22, seed=0):
+    """Blobs at a place that tells the class; learnable in a few steps."""
+    rng = torch.Generator().manual_seed(seed)
+    shape = {"cifar-cnn": (3, 18, 17), "mnist-cnn": (1, 16, 17)}.get(network, (1, 4, 4))
+    images = torch.randint(0, 60, (2 * samples, *shape), dtype=torch.uint8, generator=rng)
+    labels = torch.randint(0, CLASSES, (2 * samples,), generator=rng)
+    for image, label in zip(images, labels, strict=True):
+        image[:, label * 4 : label * 4 + 4] += 150
+        if shape[-1] == 4:
+            image[:, label] += 150
+    return StackedTask(
+        inputs=images[:samples],
+        true=labels[:samples],
+        test_inputs=images[samples:],
+        test_labels=labels[samples:],
+        num_classes=CLASSES,
+        network=network,
+    )
+
+
+def resolved(method, task, **changes):
+    changes = {"epochs": 3, "batch": 5, "flip": 0.4, "seed_noise": 3, **changes}
+    recipe = Recipe.of(method, **changes)
+    return recipe.resolved(num_samples=len(task.true), num_classes=CLASSES)
+
+
+def given_labels(task, recipe):
+    planted = noise.plant(
+        task.true.numpy(),
+        np.arange(len(task.true)),
+        recipe.flip_kind,
+        recipe.flip,
+        recipe.seed_noise,
+        num_classes=CLASSES,
+    )
+    return torch.from_numpy(planted.given)
+
+
+def numbers(images):
+    return images.to(torch.get_default_dtype()) / 255
+
+
+def batches_of(task, recipe, rows=None):
+    rows = torch.arange(len(task.true)) if rows is None else rows
+    return Batches(
+        inputs=task.inputs,
+        rows=rows,
+        size=recipe.batch,
+        seed=recipe.seed_order,
+        device=torch.device("cpu"),
+    )
+
+
+def plainly(task, recipe, rows=None):
+    """A loop over batches of one model: its mean loss and its test accuracy after each epoch."""
+    model = build_model(
+        task.network,
+        input_shape=tuple(task.inputs.shape[1:]),
+        num_outputs=CLASSES + 1,
+        seed=recipe.seed_init,
+    )
+    given, objective = given_labels(task, recipe), Objective(recipe)
+    optimizer = torch.optim.Adam(model.parameters(), recipe.learning_rate)
+    batches, epochs = batches_of(task, recipe, rows), []
+    for epoch in range(recipe.epochs):
+        total = 0.0
+        for batch in batches.epoch(epoch):
+            losses = objective(model(numbers(batch.inputs)), given[batch.index], epoch)
+            optimizer.zero_grad()
+            losses.mean().backward()
+            optimizer.step()
+            total += losses.sum().item()
+        answers = model(numbers(task.test_inputs))[:, :-1].argmax(-1)
+        accuracy = (answers == task.test_labels).double().mean().item()
+        epochs.append((total / len(batches.rows), accuracy))
+    return epochs
+
+
+def of_all_methods(task, **changes):
+    """Five batches an epoch for four epochs: twenty steps, of which five are warm-up."""
+    changes = {"epochs": 4, **changes}
+    made = [
+        resolved("nll", task, **changes),
+        resolved("gamblers", task, payoff=3.2, warm_up=1, **changes),
+        resolved("gamblers", task, payoff=math.inf, warm_up=0, **changes),
+        resolved("schedule", task, warm_up=1, **changes),
+        resolved("schedule", task, guard=1e-4, warm_up=0, **changes),
+        resolved("mid", task, warm_up=1, **changes),
+        resolved("exp", task, warm_up=2, flip_kind="pairflip", **changes),
+        resolved("small-stake", task, warm_up=1, **changes),
+        resolved("lq", task, **changes),
+        resolved("lq-truncated", task, truncate=0.22, warm_up=0, **changes),
+    ]
+    # Each with its own seeds, and one that ends earlier.
+    made = [replace(r, seed_init=k, seed_order=k % 3, seed_noise=k % 4) for k, r in enumerate(made)]
+    return [*made[:-1], replace(made[-1], epochs=3)]
+
+
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize("network", ["mnist-cnn", "cifar-cnn", "mlp"])
+def test_stacked_models_learn_what_each_would_alone(network):
+    task = make_task(network)
+    recipes = of_all_methods(task)
+    for recipe, result in zip(recipes, train_stacked(task, recipes, device="cpu"), strict=True):
+        expected = plainly(task, recipe)
+        got = [(row["loss"], row["test_accuracy"]) for row in result.epochs]
+        assert result.recipe == recipe
+        assert result.stop_epoch == len(got) == recipe.epochs
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("_float64")
+def test_records_the_figures_of_an_epoch_under_the_names_of_the_loop():
+    task = make_task("mlp")
+    fixed = resolved("gamblers", task, payoff=3.2, warm_up=1, epochs=2)
+    result = train_stacked(task, [fixed, resolved("nll", task, flip=0.0)], device="cpu")
+    warm, later = result[0].epochs
+    shown = {"epoch", "loss", "train_accuracy", "stake", "clean_loss", "corrupt_loss"}
+    assert set(warm) == shown | {"test_accuracy"}  # no payoff: cross-entropy has none
+    assert later["payoff"] == pytest.approx(3.2)
+    wrong = (given_labels(task, fixed) != task.true).double().mean().item()
+    parts = wrong * later["corrupt_loss"] + (1 - wrong) * later["clean_loss"]
+    assert parts == pytest.approx(later["loss"])
+    assert set(result[1].epochs[0]) == shown - {"corrupt_loss"} | {"test_accuracy"}
+
+
+@pytest.mark.usefixtures("_float64")
+def test_analytical_stop_freezes_a_model_within_an_epoch_and_leaves_the_others_alone():
+    task = make_task("mlp", samples=600)
+    stopped = resolved("aes", task, flip=0.3, rate=0.3, payoff=3.5, epochs=30)
+    entropy = replace(stopped, payoff=math.inf, seed_init=1)  # nll, stopped at its own entropy
+    other = resolved("nll", task, epochs=4)
+    results = train_stacked(task, [other, stopped, entropy], device="cpu")
+    assert results[0].outcome == "all 4 epochs are done"
+    assert results[0].epochs[-1]["loss"] == pytest.approx(plainly(task, other)[-1][0], rel=1e-9)
+    for recipe, result in zip((stopped, entropy), results[1:], strict=True):
+        assert "has reached the plateau" in result.outcome
+        steps = steps_until_stop(task, recipe)
+        assert result.stop_epoch * 120 == pytest.approx(steps)
+        assert len(result.epochs) == math.ceil(result.stop_epoch)
+        assert result.stop_epoch % 1 > 0
+
+
+def steps_until_stop(task, recipe):
+    """The step after which the loop for one model would end: it looks at every tenth."""
+    model = build_model("mlp", input_shape=(1, 4, 4), num_outputs=5, seed=recipe.seed_init)
+    given, objective = given_labels(task, recipe), Objective(recipe)
+    optimizer = torch.optim.Adam(model.parameters())
+    stop, steps = AnalyticalStop(recipe.rate, recipe.payoff, CLASSES), 0
+    for epoch in range(recipe.epochs):
+        for batch in batches_of(task, recipe).epoch(epoch):
+            losses = objective(model(numbers(batch.inputs)), given[batch.index], epoch)
+            optimizer.zero_grad()
+            losses.mean().backward()
+            optimizer.step()
+            steps += 1
+            if stop.update(losses.mean().item(), len(losses)):
+                return math.ceil(steps / 10) * 10
+    raise AssertionError("never stopped")
+
+
+@pytest.mark.usefixtures("_float64")
+def test_validation_stop_trains_on_the_rest_and_keeps_the_best_epoch():
+    task = make_task("mlp", samples=60)
+    recipe = resolved("ves", task, payoff=3.5, epochs=60, patience=3, hold_out=0.3, warm_up=0)
+    longer = resolved("nll", task, epochs=3)
+    result, other = train_stacked(task, [recipe, longer], device="cpu", keep_samples=True)
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(recipe.seed_order))
+    alone = plainly(task, replace(recipe, epochs=len(result.epochs)), rows=order[18:])
+    np.testing.assert_allclose([row["loss"] for row in result.epochs], [x for x, _ in alone], 1e-9)
+    best = np.argmax([row["validation_accuracy"] for row in result.epochs])
+    assert len(result.epochs) == result.stop_epoch == best + 1 + 3
+    assert result.test_accuracy == result.epochs[best]["test_accuracy"]
+    assert "no accuracy above" in result.outcome
+    assert np.flatnonzero(np.isnan(result.belief)).tolist() == sorted(order[:18].tolist())
+    assert other.stop_epoch == 3
+
+
+@pytest.mark.usefixtures("_float64")
+def test_keeps_belief_and_abstention_of_every_sample():
+    task = make_task("mlp", samples=23)
+    recipes = [resolved("schedule", task, epochs=2, warm_up=1), resolved("nll", task, epochs=5)]
+    result = train_stacked(task, recipes, device="cpu", keep_samples=True)[0]
+    recipe = recipes[0]
+    model = build_model("mlp", input_shape=(1, 4, 4), num_outputs=5, seed=recipe.seed_init)
+    given, objective = given_labels(task, recipe), Objective(recipe)
+    optimizer = torch.optim.Adam(model.parameters())
+    belief, rejection = torch.zeros(23), torch.zeros(23)
+    for epoch in range(2):
+        for batch in batches_of(task, recipe).epoch(epoch):
+            logits = model(numbers(batch.inputs))
+            label = given[batch.index]
+            outputs = logits.detach().softmax(-1)
+            own = outputs.gather(-1, label[:, None])[:, 0]
+            belief[batch.index] += own / (1 - outputs[:, -1]) / 2
+            rejection[batch.index] = outputs[:, -1]
+            optimizer.zero_grad()
+            objective(logits, label, epoch).mean().backward()
+            optimizer.step()
+    np.testing.assert_allclose(result.belief, belief, rtol=1e-5)
+    np.testing.assert_allclose(result.rejection, rejection, rtol=1e-5, atol=1e-7)
+    assert result.given.tolist() == given.tolist()
+
+
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize("init_epoch", [0, 2])
+def test_coteaching_pairs_stack_beside_other_models(init_epoch):
+    task = make_task("mlp-256")
+    recipe = resolved("gamblers", task, payoff=math.inf, rate=0.4, epochs=5, warm_up=init_epoch)
+    pairs = [replace(recipe, method="coteaching-plus", seed_init=seed) for seed in (0, 1)]
+    results = train_stacked(task, [pairs[0], resolved("nll", task), pairs[1]], device="cpu")
+    for recipe, result in zip(pairs, results[::2], strict=True):
+        run = Run.begin(0, recipe, task.inputs, task.true, CLASSES)
+        settings = {"input_shape": (1, 4, 4), "num_outputs": CLASSES + 1, "vectors": None}
+        pair = tuple(build_one(task.network, seed=seed, **settings) for seed in run.seeds)
+        given = given_labels(task, recipe)
+        epochs = (
+            (
+                (numbers(batch.inputs), given[batch.index])
+                for batch in batches_of(task, recipe).epoch(e)
+            )
+            for e in range(recipe.epochs)
+        )
+        train_pair(pair, epochs, CoTeachingPlan.of(recipe))
+        answers = [model(numbers(task.test_inputs))[:, :-1].argmax(-1) for model in pair]
+        accuracy = np.mean([(a == task.test_labels).double().mean().item() for a in answers])
+        assert result.test_accuracy == pytest.approx(accuracy)
+        assert result.outcome == "all 5 epochs are done"
+
+
+def test_laprop_and_a_network_without_a_stacked_form():
+    pytest.importorskip("pytorch_optimizer")
+    from abstain.train.optim import make_optimizer
+
+    rng = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, 6, (12, 7), generator=rng)
+    vectors = torch.randn(6, 5, generator=rng)
+    task = StackedTask(
+        inputs=tokens,
+        true=tokens.sum(1) % 2,
+        test_inputs=tokens,
+        test_labels=tokens.sum(1) % 2,
+        num_classes=2,
+        network="lstm-attention",
+        vectors=vectors,
+    )
+    recipe = Recipe.of("gamblers", payoff=1.9, epochs=3, batch=4, warm_up=1, optimizer="laprop")
+    recipes = [replace(recipe, seed_init=seed) for seed in (0, 1)]
+    for recipe, result in zip(recipes, train_stacked(task, recipes, device="cpu"), strict=True):
+        model = build_model(
+            task.network, input_shape=(7,), num_outputs=3, vectors=vectors, seed=recipe.seed_init
+        )
+        optimizer, objective = make_optimizer(model.parameters(), recipe), Objective(recipe)
+        for epoch in range(3):
+            total = 0.0
+            for batch in batches_of(task, recipe).epoch(epoch):
+                losses = objective(model(batch.inputs), task.true[batch.index], epoch)
+                optimizer.zero_grad()
+                losses.mean().backward()
+                optimizer.step()
+                total += losses.sum().item()
+            assert result.epochs[epoch]["loss"] == pytest.approx(total / 12, rel=1e-4)
+
+
+def test_results_come_in_the_order_of_the_recipes_and_are_reported():
+    task = make_task("mlp")
+    recipes = [resolved("nll", task, epochs=epochs, seed_init=epochs) for epochs in (3, 1, 4, 2)]
+    told = []
+    results = train_stacked(
+        task, recipes, device="cpu", report=lambda k, row: told.append((k, row))
+    )
+    assert [len(result.epochs) for result in results] == [3, 1, 4, 2]
+    for number, result in enumerate(results):
+        assert [row for k, row in told if k == number] == result.epochs
+
+
+def test_a_model_that_diverges_ends_alone():
+    task = make_task("mlp")
+    fine, bad = resolved("nll", task), resolved("nll", task, seed_init=1)
+    inputs = task.inputs.double() / 255
+    task = replace(task, inputs=inputs.float(), test_inputs=task.test_inputs.float() / 255)
+    results = train_stacked(task, [fine, bad], device="cpu")
+    assert all(result.outcome == "all 3 epochs are done" for result in results)
+    huge = [replace(r, learning_rate=1e30) for r in (fine, bad)]
+    assert {r.outcome for r in train_stacked(task, huge, device="cpu")} == {"diverged"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch": 7}, "recipes must agree in batch, got 5, 7"),
+        ({"learning_rate": 0.1}, "recipes must agree in learning_rate"),
+        ({"clip": 1.0}, "clip must be None here, got 1.0"),
+        ({"optimizer": "sgd"}, "optimizer must be adam or laprop here, got sgd"),
+        ({"epochs": None}, "recipes must be resolved"),
+    ],
+)
+def test_says_what_cannot_be_stacked(changes, words):
+    task = make_task("mlp")
+    recipe = resolved("nll", task)
+    with pytest.raises(AbstainError, match=words):
+        train_stacked(task, [recipe, replace(recipe, **changes)], device="cpu")
+
+
+def test_coteaching_needs_the_rate():
+    task = make_task("mlp")
+    recipe = replace(resolved("nll", task), method="coteaching-plus")
+    with pytest.raises(AbstainError, match="rate must be given for co-teaching"):
+        train_stacked(task, [recipe], device="cpu")
