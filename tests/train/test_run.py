@@ -291,3 +291,19 @@ def test_the_display_shows_progress_on_a_terminal_and_nothing_elsewhere():
     for part in ("3/5", "41/100", "loss 1.2000", "accuracy 87.5%", "steps/s"):
         assert part in shown
     assert show(Console(file=io.StringIO(), width=120)) == ""
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.2])
+def test_defaults_beat_cross_entropy_on_a_small_table_and_cost_nothing_when_it_is_clean(flip):
+    from sklearn.datasets import load_wine
+
+    wine = load_wine()
+    order = np.random.default_rng(0).permutation(len(wine.target))
+    x, y = wine.data[order].astype(np.float32), wine.target[order]
+    test = load((x[:44], y[:44]))
+    accuracy = {
+        method: train((x[44:], y[44:]), Recipe.of(method, flip=flip), test=test).test_accuracy
+        for method in ("schedule", "nll")
+    }
+    assert accuracy["schedule"] >= accuracy["nll"] + (0.02 if flip else 0)
+    assert accuracy["schedule"] > 0.9

@@ -285,7 +285,7 @@ def _train(
             if begun
             else "Interrupted before the training began: there was nothing to save."
         )
-    if not _is_main_process():
+    if not _speaks_for_all():
         return
     summary = {**trained.summary(), "folder": str(place)}
     if as_json:
@@ -323,7 +323,7 @@ def _percent(share: float) -> str:
 
 
 def _say_interrupted(text: str) -> NoReturn:
-    if _is_main_process():
+    if _speaks_for_all():
         Console(stderr=True).print(text, soft_wrap=True, highlight=False)
     sys.exit(130)
 
@@ -353,10 +353,13 @@ def _new_folder(source: object, method: str) -> Path:
     return Path("runs") / f"{stem}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
-def _is_main_process() -> bool:
+def _speaks_for_all() -> bool:
+    """Take leave of the other processes, if there are any; only the main one goes on to speak."""
     from accelerate import PartialState
 
-    return bool(PartialState().is_main_process)
+    state = PartialState()
+    state.destroy_process_group()  # or torch warns of it at the end
+    return bool(state.is_main_process)
 
 
 def _number_or_rule(payoff: str | None) -> float | str | None:

