@@ -356,3 +356,12 @@ def test_update_on_cuda_never_waits_for_the_device():
     host.update(*visits[0][:3], payoff=9.99)
     for name in COLUMNS:
         assert_close(getattr(ledger, name).cpu(), getattr(host, name), equal_nan=True, msg=name)
+
+
+def test_a_copy_on_the_cpu_is_a_copy():
+    ledger = Ledger(3)
+    ledger.update(torch.tensor([1]), torch.zeros(1, 4), torch.tensor([2]), payoff=2.0)
+    copy = ledger.cpu()
+    ledger.clear()
+    assert copy.visits.tolist() == [0, 1, 0]
+    assert copy.belief[1] == pytest.approx(1 / 3)

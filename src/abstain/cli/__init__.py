@@ -1,6 +1,7 @@
 """The command line: parse, call, print. A file per command; each imports its work when it runs."""
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -43,10 +44,25 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
     tune_process()
     try:
-        app(args=arguments)
+        sys.exit(app(args=arguments, standalone_mode=False))
     except AbstainError as error:
-        line = " ".join(str(error).split())  # what libraries report may span several
-        Console(stderr=True).print(
-            f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False
-        )
-        sys.exit(2)
+        _complain(str(error))
+    except Exception as error:
+        # A wrong option: typer and its parser have had several classes for that, all with this
+        # method, and would draw a box around it. No command at all is answered by its help.
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+            sys.exit(2)
+        _complain(f"{error.format_message().rstrip('.')}; see --help")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _complain(message: str) -> NoReturn:
+    line = " ".join(message.split())  # what libraries report may span several
+    Console(stderr=True).print(
+        f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False
+    )
+    sys.exit(2)

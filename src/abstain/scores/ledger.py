@@ -218,6 +218,12 @@ class Ledger:
         for name, own in self.state_dict().items():
             own.copy_(state[name])
 
+    def cpu(self) -> "Ledger":
+        """A copy on the CPU."""
+        copy = Ledger(len(self))
+        copy.load_state_dict(self.state_dict())
+        return copy
+
     def _check(self, state: Mapping[str, Tensor]) -> None:
         expected = {name: (tuple(own.shape), own.dtype) for name, own in self.state_dict().items()}
         got = {name: (tuple(value.shape), value.dtype) for name, value in state.items()}

@@ -161,7 +161,7 @@ def train(
         recipe=recipe,
         outcome=loop.position.outcome,
         history=loop.history,
-        ledger=loop.whole_ledger(),
+        ledger=loop.whole_ledger().cpu(),
         folder=place,
     )
     if place and state.is_main_process:
