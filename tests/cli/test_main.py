@@ -1,0 +1,40 @@
+"""The command line as a whole: one line and exit code 2 for what the user can cause."""
+
+import pytest
+
+from abstain.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["train", "--epochs", "abc"], "'--epochs'"),
+        (["train", "--nope"], "--nope"),
+        (["train", "no-such-source"], "source must be a built-in set"),
+        (["theory", "--rate", "0.5"], "--classes"),
+    ],
+)
+def test_wrong_words_end_in_one_line_and_exit_code_two(arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("abstain: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_no_command_shows_the_help(capsys):
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 2
+    shown = capsys.readouterr()
+    assert "Usage:" in shown.out + shown.err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("abstain ")
