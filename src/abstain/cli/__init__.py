@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
     tune_process()
     try:
-        sys.exit(app(args=arguments, standalone_mode=False))
+        sys.exit(app(args=arguments, standalone_mode=False) or 0)
     except AbstainError as error:
         _complain(str(error))
     except Exception as error:
