@@ -1,0 +1,86 @@
+"""What trains: many small networks at once, and ResNet-18 by the loop that users train with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from abstain.paper.record import Result
+from abstain.paper.tasks import Task
+from abstain.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from abstain.train.run import Trained
+
+Heard = Callable[[int, dict[str, float]], None]
+"""Told of every epoch: the number of the run, and its row."""
+
+
+class Executor:
+    """Trains recipes on a task, each way of training where it is best."""
+
+    def __init__(self, data_dir: Path | None = None, heard: Heard | None = None) -> None:
+        self.data_dir, self.heard = data_dir, heard
+
+    def __call__(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+        """A result for each recipe, in their order."""
+        size, classes = len(task.inputs), task.num_classes
+        recipes = [r.resolved(num_samples=size, num_classes=classes) for r in recipes]
+        if task.network == "resnet18":  # its running means are no part of a stack
+            return [self._one(task, recipe) for recipe in recipes]
+        return self._stacked(task, recipes)
+
+    def _stacked(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+        from abstain.train.stacked import StackedTask, train_stacked
+
+        stacked = StackedTask(
+            inputs=task.inputs,
+            true=task.true,
+            test_inputs=task.test_inputs,
+            test_labels=task.test_labels,
+            num_classes=task.num_classes,
+            network=task.network,
+            vectors=task.vectors,
+        )
+        return train_stacked(stacked, recipes, keep_samples=True, report=self.heard)
+
+    def _one(self, task: Task, recipe: Recipe) -> Result:
+        from abstain.train.run import train
+
+        options: dict[str, Any] = {} if self.data_dir is None else {"data_dir": self.data_dir}
+        return _result(train(task.data, replace(recipe, model=task.network), **options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneResult:
+    """What one training through `abstain.train` gave; nothing is kept of single samples."""
+
+    recipe: Recipe
+    epochs: list[dict[str, float]]
+    stop_epoch: float
+    outcome: str
+    test_accuracy: float
+    belief: None = None
+    rejection: None = None
+    given: None = None
+
+
+def _result(trained: "Trained") -> OneResult:
+    rows = trained.history.epochs
+    return OneResult(
+        recipe=trained.recipe,
+        epochs=rows,
+        stop_epoch=rows[-1]["step"] / _steps(trained),
+        outcome=trained.outcome,
+        test_accuracy=float(trained.test_accuracy or 0.0),
+    )
+
+
+def _steps(trained: "Trained") -> float:
+    """The steps of a whole epoch: a stop may come within one."""
+    recipe, samples = trained.recipe, len(trained.data)
+    if recipe.stop == "validation":
+        samples -= min(max(1, round(recipe.hold_out * samples)), samples - 1)
+    return float(np.ceil(samples / (recipe.batch or 1)))

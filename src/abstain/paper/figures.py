@@ -1,0 +1,275 @@
+"""The figures of the paper, drawn from our runs: lines are means over seeds, bands their range."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain import theory
+from abstain.errors import AbstainError
+from abstain.paper import critical
+from abstain.paper.evidence import Evidence, curves, first_at_most
+from abstain.paper.figure_claims import PAPER_CRITICAL, predicted_loss
+from abstain.paper.record import BINS, Record
+
+INK, GREEN, RED, BLUE, AMBER = "#1d3557", "#2e8b6f", "#d1495b", "#3a7ca5", "#f4a261"
+NAMES = {"mnist": "MNIST", "mnist-5k": "MNIST-5k", "cifar10": "CIFAR-10", "imdb": "IMDB"}
+
+
+def draw(evidence: Evidence, target: str, path: Path) -> bool:
+    """Draw a figure into a file; False where there is nothing to draw yet."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise AbstainError("figures need matplotlib: pip install 'abstain[plot]'") from error
+    if not any(evidence.records(target, c.row, c.column) for c in evidence.cells(target)) and not (
+        target == "figure-critical" and _brackets(evidence)
+    ):
+        return False
+    figure = Figure(dpi=150, layout="constrained")
+    _DRAWN[target](evidence, figure)
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without the version of matplotlib in it, the same runs give the same file.
+    figure.savefig(path, metadata={"Software": None})
+    return True
+
+
+def _learnability(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    target = "figure-learnability"
+    row = evidence.rows(target)[0]
+    left, right = _panels(figure, 2, width=9)
+    columns = evidence.columns(target)
+    for column, colour in zip(columns, _shades(columns), strict=True):
+        records = evidence.records(target, row, column)
+        _band(left, records, "train_accuracy", colour, _payoff(column), scale=100)
+        _band(right, records, "loss", colour, _payoff(column))
+    left.set(title=f"{_where(row)}: training accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    right.set(title="training loss", ylabel="nats", xlabel="epoch", ylim=(0, None))
+    left.axhline(100 * (1 - row[1]), color="0.5", ls=":", lw=1.2)
+    left.annotate(
+        "all right labels, no wrong one",
+        (1, 100 * (1 - row[1])),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        color="0.4",
+        fontsize=8,
+    )
+    right.legend(frameon=False)
+
+
+def _rejection(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    target = "figure-rejection"
+    rows = evidence.rows(target)
+    columns = {"gamblers_aes": "at the analytical stop", "gamblers": "at the end"}
+    figure.set_size_inches(3.4 * max(len(rows), 2), 5.2)
+    grid = figure.subplots(len(columns), len(rows), sharex=True, squeeze=False)
+    middles = (np.arange(BINS) + 0.5) / BINS
+    for across, row in enumerate(rows):
+        for down, (column, when) in enumerate(columns.items()):
+            axes = grid[down][across]
+            axes.set(title=f"r = {row[1]:g}, {when}", yticks=[], xlim=(0, 1))
+            found = [r.separation for r in evidence.records(target, row, column) if r.separation]
+            if not found:
+                axes.annotate("–", (0.5, 0.5), xycoords="axes fraction", ha="center")
+                continue
+            for part, colour, label in (
+                ("clean", GREEN, "right labels"),
+                ("corrupt", RED, "wrong labels"),
+            ):
+                counts = np.sum([getattr(s, part) for s in found], axis=0)
+                axes.bar(
+                    middles, counts / counts.sum(), 1 / BINS, color=colour, alpha=0.55, label=label
+                )
+            auroc = np.mean([s.rejection_auroc for s in found])
+            axes.annotate(
+                f"AUROC {auroc:.2f}",
+                (0.97, 0.95),
+                xycoords="axes fraction",
+                ha="right",
+                va="top",
+                fontsize=9,
+            )
+            axes.axvline(0.5, color="0.5", lw=1, ls=":")
+    for axes in grid[-1]:
+        axes.set_xlabel("rejection score")
+    handles = grid[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
+
+
+def _robustness(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    target = "figure-robustness"
+    (axes,) = _panels(figure, 1)
+    row = evidence.rows(target)[0]
+    columns = evidence.columns(target)
+    for column, colour in zip(columns, _shades(columns), strict=True):
+        records = evidence.records(target, row, column)
+        _band(axes, records, "test_accuracy", colour, _payoff(column), scale=100)
+    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    axes.legend(frameon=False)
+
+
+def _stages(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    row = evidence.rows("figure-stages")[0]
+    records = evidence.records("figure-stages", row, "gamblers")
+    (axes,) = _panels(figure, 1)
+    parts = theory.plateau_parts(1 - row[1], 9.99, 10)
+    lines = (
+        ("corrupt_loss", RED, "wrong labels", parts.corrupt),
+        ("loss", INK, "all labels", parts.total),
+        ("clean_loss", GREEN, "right labels", parts.clean),
+    )
+    for column, colour, label, predicted in lines:
+        _band(axes, records, column, colour, label)
+        axes.axhline(float(predicted), color=colour, ls=":", lw=1.2)
+    axes.set(title=f"{_where(row)}: training loss", ylabel="nats", xlabel="epoch", ylim=(0, None))
+    right = _right_axis(axes, records)
+    right.plot([], [], color="0.4", ls=":", lw=1.2, label="predicted plateau")
+    _joint_legend(axes, right)
+
+
+def _stopping(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    target = "figure-stopping"
+    rows = [r for r in evidence.rows(target) if evidence.records(target, r, "gamblers")]
+    panels = _panels(figure, len(rows), width=6 if len(rows) == 1 else 11)
+    for axes, row in zip(panels, rows, strict=True):
+        records = evidence.records(target, row, "gamblers")
+        predicted = predicted_loss(row)
+        network = {"resnet18": "ResNet-18"}.get(records[0].run.network, "CNN")
+        _band(axes, records, "loss", INK, "training loss")
+        axes.axhline(predicted, color=INK, ls=":", lw=1.4, label="predicted stop")
+        reached = [first_at_most(np.array(r.history["loss"]), predicted) for r in records]
+        epochs = [at + 1 for at in reached if at is not None]
+        if epochs:
+            axes.axvline(float(np.mean(epochs)), color="0.6", lw=1, ls="--")
+        axes.set(title=f"{_where(row)}, {network}", ylabel="nats", xlabel="epoch", ylim=(0, None))
+        right = _right_axis(axes, records)
+        _joint_legend(axes, right)
+
+
+def _schedules(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    target = "figure-schedules"
+    row = evidence.rows(target)[0]
+    (axes,) = _panels(figure, 1)
+    colours = {"nll": INK, "schedule": GREEN, "mid": AMBER, "exp": RED}
+    for column, colour in colours.items():
+        label = "euc" if column == "schedule" else column
+        records = evidence.records(target, row, column)
+        _band(axes, records, "test_accuracy", colour, label, scale=100)
+    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    axes.legend(frameon=False)
+
+
+def _critical(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    left, right = _panels(figure, 2, width=10)
+    row = (*evidence.rows("figure-critical"), ("mnist", 0.5))[0]
+    columns = evidence.columns("figure-critical")
+    for column, colour in zip(columns, _shades(columns), strict=True):
+        # Each seed freezes or learns: a mean of both would show what never happens.
+        table = 100 * curves(evidence.records("figure-critical", row, column), "test_accuracy")
+        for number, curve in enumerate(table):
+            label = None if number else _payoff(column)
+            left.plot(np.arange(1, len(curve) + 1), curve, color=colour, lw=1.2, label=label)
+    left.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    if columns:
+        left.legend(frameon=False, fontsize=8)
+    for bracket in _brackets(evidence):
+        middle = (bracket.low + bracket.high) / 2
+        right.errorbar(
+            bracket.rate + 0.015 * (bracket.seed % 5 - 2),  # side by side
+            middle,
+            yerr=(bracket.high - bracket.low) / 2,
+            fmt="o",
+            ms=5,
+            color=BLUE,
+            alpha=0.7,
+            capsize=3,
+        )
+    right.plot([], [], "o", color=BLUE, label="ours, one per seed")
+    right.plot([0.5], [np.mean(PAPER_CRITICAL)], "x", ms=9, mew=2, color=RED, label="paper")
+    right.set(title="critical payoff", xlabel="share of wrong labels", ylabel="payoff", xlim=(0, 1))
+    right.legend(frameon=False)
+
+
+def _brackets(evidence: Evidence) -> list[critical.Bracket]:
+    seeds = 1 + max((record.run.seed for record in evidence.known), default=-1)
+    scale = evidence.scale
+    found = critical.brackets(scale.digits, seeds, scale.quick, evidence.known)
+    return [b for b in found if b.closed]
+
+
+def _band(
+    axes: Any,  # noqa: ANN401
+    records: Sequence[Record],
+    column: str,
+    colour: str,
+    label: str,
+    scale: float = 1.0,
+) -> None:
+    """The mean over seeds, and the range between the lowest and the highest."""
+    table = scale * curves(records, column)
+    if not table.size:
+        return
+    epochs = np.arange(1, table.shape[1] + 1)
+    axes.plot(epochs, np.nanmean(table, axis=0), color=colour, lw=1.8, label=label)
+    if len(table) > 1:
+        low, high = np.nanmin(table, axis=0), np.nanmax(table, axis=0)
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
+
+
+def _right_axis(axes: Any, records: Sequence[Record]) -> Any:  # noqa: ANN401
+    right = axes.twinx()
+    _band(right, records, "test_accuracy", BLUE, "test accuracy (right)", scale=100)
+    right.set(ylim=(0, 100), ylabel="test accuracy, %")
+    return right
+
+
+def _joint_legend(axes: Any, right: Any) -> None:  # noqa: ANN401
+    """One legend below the figure for both axes; panels that share it need only one."""
+    if axes.figure.legends:
+        return
+    pairs = zip(axes.get_legend_handles_labels(), right.get_legend_handles_labels(), strict=True)
+    handles, labels = (first + second for first, second in pairs)
+    axes.figure.legend(
+        handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9
+    )
+
+
+def _panels(figure: Any, number: int, width: float = 6.5) -> Sequence[Any]:  # noqa: ANN401
+    figure.set_size_inches(width, 3.8)
+    panels: npt.NDArray[Any] = np.atleast_1d(figure.subplots(1, number))
+    return list(panels)
+
+
+def _shades(columns: Sequence[str]) -> list[str]:
+    """Payoffs from light to dark; nll stands out."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    payoffs = [c for c in columns if c != "nll"]
+    ramp = colormaps["viridis_r"](np.linspace(0.15, 0.85, max(len(payoffs), 1)))
+    shades = dict(zip(payoffs, map(to_hex, ramp), strict=False))
+    return [shades.get(column, RED) for column in columns]
+
+
+def _payoff(column: str) -> str:
+    return column if column == "nll" else f"payoff {column}"
+
+
+def _where(row: tuple[str, float]) -> str:
+    return f"{NAMES[row[0]]}, r = {row[1]:g}"
+
+
+_DRAWN: dict[str, Callable[[Evidence, Any], None]] = {
+    "figure-learnability": _learnability,
+    "figure-rejection": _rejection,
+    "figure-robustness": _robustness,
+    "figure-stages": _stages,
+    "figure-stopping": _stopping,
+    "figure-schedules": _schedules,
+    "figure-critical": _critical,
+}

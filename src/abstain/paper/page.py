@@ -1,0 +1,161 @@
+"""The page that puts ours and the paper's side by side, made from results alone."""
+
+import math
+from collections.abc import Sequence
+
+from abstain.paper.claims import Claim, table_claims
+from abstain.paper.evidence import Evidence, Stat
+from abstain.paper.figure_claims import figure_claims
+from abstain.paper.figures import NAMES
+from abstain.paper.published import Published, published
+from abstain.paper.recipes import METHODS
+from abstain.paper.remarks import CAPTIONS, reason
+from abstain.paper.targets import TARGETS, Target
+
+_TABLES = {
+    "table-symmetric": "symmetric",
+    "table-stopping": "early_stopping",
+    "table-pairflip": "pairflip",
+}
+_MARKS = {"holds": "✔ holds", "in part": "◐ in part", "does not hold": "✘ does not hold"}
+# Below this the published digits cannot tell.
+_LEAST_SPREAD = 0.1
+
+
+def all_claims(evidence: Evidence) -> list[Claim]:
+    """Every claim of the paper with its verdict."""
+    return [*figure_claims(evidence), *table_claims(evidence)]
+
+
+def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
+    """The whole page as Markdown; `drawn` names the figures that there are files of."""
+    parts = [_head(evidence), _claims(evidence)]
+    for target in TARGETS.values():
+        parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
+        if target.name in _TABLES:
+            parts += _table(evidence, target)
+        elif target.name in drawn:
+            picture = target.name.removeprefix("figure-")
+            parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
+        else:
+            parts.append("–")
+        parts += _missing(evidence, target)
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(evidence: Evidence) -> str:
+    known = evidence.known
+    devices = sorted({str(record.machine.get("device", "?")) for record in known})
+    torches = sorted({record.versions.get("torch", "?") for record in known})
+    seeds = len({record.run.seed for record in known})
+    what = (
+        f"{len(known)} runs over {seeds} seeds, on {', '.join(devices)}, "
+        f"with torch {', '.join(torches)}."
+        if known
+        else "Nothing has been run yet."
+    )
+    quick = (
+        "\n\n**This is a try-out on a small data set with few epochs: it shows that everything "
+        "works, and says nothing about the paper.**"
+        if evidence.scale.quick
+        else ""
+    )
+    return (
+        "# The paper, run again\n\n"
+        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
+        "and figures from our own runs, beside what it publishes. This page is generated from "
+        f"`results/` by `abstain reproduce --from results`. {what}{quick}\n\n"
+        "Accuracy is that of the last epoch (for a stop, of the model it stops at) on the whole "
+        "test set, without a look at true labels at any point: mean ± standard deviation over n "
+        "seeds. A seed decides the noise, the initial weights and the order."
+    )
+
+
+def _claims(evidence: Evidence) -> str:
+    lines = ["## What the paper claims", "", "| claim | here | verdict |", "|---|---|---|"]
+    for claim in all_claims(evidence):
+        verdict = _MARKS.get(claim.verdict, "– not run")
+        if evidence.scale.quick:
+            verdict = "(try-out)"
+        lines.append(f"| {claim.statement} | {claim.ours} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _table(evidence: Evidence, target: Target) -> list[str]:
+    paper = published(_TABLES[target.name])
+    columns = evidence.columns(target.name)
+    lines = [
+        "| | " + " | ".join(METHODS[column] for column in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    stops = target.name == "table-stopping"
+    remarks: list[str] = []
+    for row in evidence.rows(target.name):
+        cells = []
+        for column in columns:
+            ours = evidence.stat(target.name, row, column)
+            theirs = paper.cell(*row, column)
+            cells.append(_cell(ours, theirs, stops))
+            if ours and theirs and differ(ours, theirs):
+                remarks.append(_remark(target.name, row, column, ours, theirs))
+        lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
+    parts = [_explain(stops), "\n".join(lines), CAPTIONS[target.name]]
+    if remarks:
+        parts.append("Where ours is more than three spreads away:\n\n" + "\n".join(remarks))
+    return [part for part in parts if part]
+
+
+def _explain(stops: bool) -> str:
+    epochs = ", and after @ the mean epoch of the stop" if stops else ""
+    return f"Ours, with the number of seeds{epochs}; below it, in italics, the paper's."
+
+
+def _cell(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
+    text = "–" if ours is None else said(ours)
+    if ours is not None and stops:
+        text += f" @{ours.epoch:.1f}"
+    if theirs is None:
+        return text
+    epoch = "" if theirs.epoch is None else f" @{theirs.epoch:g}"
+    return f"{text}<br>*{theirs.mean:.1f} ± {theirs.spread:.1f}{epoch}*"
+
+
+def said(stat: Stat) -> str:
+    """Mean, spread and n in words; a single run has no spread.
+
+    >>> said(Stat(98.72, 0.11, 3, 50.0)), said(Stat(98.72, float("nan"), 1, 50.0))
+    ('98.7 ± 0.1 (3)', '98.7 (1)')
+    """
+    spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"
+    return f"{stat.mean:.1f}{spread} ({stat.n})"
+
+
+def differ(ours: Stat, theirs: Published) -> bool:
+    """Whether the means are more than three spreads apart, the larger of ours and theirs.
+
+    >>> differ(Stat(99.0, 0.1, 3, 50.0), Published(98.8, 0.1))
+    False
+    >>> differ(Stat(85.6, 0.5, 3, 50.0), Published(95.1, 0.2))
+    True
+    """
+    known = 0.0 if math.isnan(ours.spread) else ours.spread
+    spread = max(known, theirs.spread, _LEAST_SPREAD)
+    return abs(ours.mean - theirs.mean) > 3 * spread
+
+
+def _remark(target: str, row: tuple[str, float], column: str, ours: Stat, theirs: Published) -> str:
+    way = "above" if ours.mean > theirs.mean else "below"
+    points = abs(ours.mean - theirs.mean)
+    return (
+        f"- {NAMES[row[0]]} r = {row[1]:g}, {METHODS[column]}: {points:.1f} points {way} the "
+        f"paper's. {reason(target, row[0], column)}"
+    )
+
+
+def _missing(evidence: Evidence, target: Target) -> list[str]:
+    missing = evidence.missing(target)
+    if not missing:
+        return []
+    what = "1 run is" if missing == 1 else f"{missing} runs are"
+    options = f"--seeds {evidence.scale.seeds}" + (" --quick" if evidence.scale.quick else "")
+    return [f"*{what} missing; to make up for it: `abstain reproduce {target.name} {options}`*"]

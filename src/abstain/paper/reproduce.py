@@ -1,0 +1,180 @@
+"""From a target to its page: what is missing, train it, write results, figures and the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from abstain.errors import AbstainError
+from abstain.paper.cost import Cost
+from abstain.paper.groups import make_groups
+from abstain.paper.record import Record
+from abstain.paper.results import read_results, write_results
+from abstain.paper.runner import Budget, Execute, Load, Outcome, Report, run_target
+from abstain.paper.runs import Run
+from abstain.paper.store import Store
+from abstain.paper.targets import TARGETS, Scale, Target
+
+Known = dict[str, Record]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are written, below one folder."""
+
+    out: Path
+
+    @property
+    def runs(self) -> Path:
+        """A file per run, not to be committed."""
+        return self.results / "runs"
+
+    @property
+    def results(self) -> Path:
+        """A Parquet file per target, to be committed."""
+        return self.out / "results"
+
+    @property
+    def page(self) -> Path:
+        """The page."""
+        return self.out / "docs" / "reproduction.md"
+
+    @property
+    def figures(self) -> Path:
+        """The pictures of the page."""
+        return self.out / "docs" / "figures"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How far a target is; `seconds` is what its missing runs are expected to take here."""
+
+    target: str
+    runs: int
+    missing: int
+    seconds: float
+
+
+def find_known(*folders: Path) -> Known:
+    """All runs that were made before: results files, and files of single runs, in some folders."""
+    found: Known = {}
+    for folder in folders:
+        found.update(read_results(folder))
+        found.update(Store(folder).all())
+    return found
+
+
+def missing_runs(targets: Sequence[Target], scale: Scale, known: Known) -> list[Run]:
+    """The runs of some targets that were not made yet, each once, in the order of the targets."""
+    records = list(known.values())
+    runs = [run for target in targets for run in target.runs(scale, records)]
+    return list({run.name: run for run in runs if run.name not in known}.values())
+
+
+def make_plan(
+    targets: Sequence[Target], scale: Scale, known: Known, cost: Cost, most: int
+) -> list[Plan]:
+    """How far each target is. A run that several need counts for the first."""
+    plans: list[Plan] = []
+    counted: set[str] = set()
+    for target in targets:
+        missing = [r for r in missing_runs([target], scale, known) if r.name not in counted]
+        counted.update(run.name for run in missing)
+        seconds = sum(cost.seconds(group.runs) for group in make_groups(missing, most))
+        later = target.later_runs(scale, list(known.values()))
+        if later:
+            seconds += later * cost.seconds(missing[-1:])
+        plan = Plan(
+            target=target.name,
+            runs=target.most_runs(scale),
+            missing=len(missing) + later,
+            seconds=seconds,
+        )
+        plans.append(plan)
+    return plans
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What a training needs from outside."""
+
+    execute: Execute
+    load: Load
+    report: Report
+    cost: Cost
+    most: int
+
+
+def train_missing(
+    targets: Sequence[Target],
+    scale: Scale,
+    store: Store,
+    known: Known,
+    budget: Budget,
+    means: Means,
+) -> Outcome:
+    """Train what is missing, in rounds: a bisection says only then what it needs next."""
+    total = Outcome()
+    while runs := missing_runs(targets, scale, known):
+        outcome = run_target(
+            runs,
+            store,
+            means.execute,
+            budget,
+            means.report,
+            load=means.load,
+            cost=means.cost,
+            most=means.most,
+        )
+        known.update(store.all())
+        total.done += outcome.done
+        total.postponed, total.refused = outcome.postponed, outcome.refused
+        if not outcome.done:
+            break
+    return total
+
+
+@dataclass
+class Written:
+    """The files that `publish` wrote, and what it could not."""
+
+    results: list[Path] = field(default_factory=list)
+    figures: list[Path] = field(default_factory=list)
+    page: Path | None = None
+    lacking: str | None = None
+    """Why there is no page: a package is not installed."""
+
+
+def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Places) -> Written:
+    """Write results, figures and the page from what is known, without any training.
+
+    Results are written for the targets that were asked for, and for those that have a file.
+    """
+    from abstain.paper.evidence import Evidence
+    from abstain.paper.figures import draw
+    from abstain.paper.page import make_page
+
+    written = Written()
+    records = list(known.values())
+    names = {target.name for target in targets}
+    try:
+        for target in TARGETS.values():
+            path = places.results / f"{target.name}.parquet"
+            rows = target.records(scale, records)
+            if rows and (target.name in names or path.exists()):
+                write_results(path, rows)
+                written.results.append(path)
+        shown = {r.name: r for t in TARGETS.values() for r in t.records(scale, records)}
+        evidence = Evidence(list(shown.values()), scale)
+        drawn = []
+        for name in TARGETS:
+            picture = places.figures / f"{name.removeprefix('figure-')}.png"
+            if name.startswith("figure-") and draw(evidence, name, picture):
+                drawn.append(name)
+                written.figures.append(picture)
+    except AbstainError as error:
+        written.lacking = str(error)
+        return written
+    places.page.parent.mkdir(parents=True, exist_ok=True)
+    places.page.write_text(make_page(evidence, drawn), encoding="utf-8")
+    written.page = places.page
+    return written

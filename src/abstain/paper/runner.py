@@ -1,0 +1,138 @@
+"""Run what is missing, group by group, within a budget; every run that ends is kept at once."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from abstain.errors import AbstainError
+from abstain.paper.cost import Cost
+from abstain.paper.groups import Group, make_groups
+from abstain.paper.record import Result, make_record
+from abstain.paper.runs import Run
+from abstain.paper.store import Store
+from abstain.paper.tasks import Task
+from abstain.train.recipe import Recipe
+
+Execute = Callable[[Task, Sequence[Recipe]], Sequence[Result]]
+"""Trains recipes that can be stacked; a result for each, in their order."""
+Load = Callable[[str, str], Task]
+"""The data set and network by their names, as tensors."""
+
+
+class Report(Protocol):
+    """Hears how far a grid is."""
+
+    def plan(self, runs: int, seconds: float) -> None:
+        """So many runs are left, and will take about so long."""
+
+    def begin(self, group: Group, seconds: float) -> None:
+        """These begin now, and will take about so long."""
+
+    def end(self, group: Group) -> None:
+        """They are done."""
+
+
+class Quiet:
+    """A report that says nothing."""
+
+    def plan(self, runs: int, seconds: float) -> None:
+        """Nothing."""
+
+    def begin(self, group: Group, seconds: float) -> None:
+        """Nothing."""
+
+    def end(self, group: Group) -> None:
+        """Nothing."""
+
+
+class Budget:
+    """Time that may be spent; it runs from when it is made.
+
+    >>> Budget(None).allows(1e9), Budget(1).allows(61)
+    (True, False)
+    """
+
+    def __init__(self, minutes: float | None) -> None:
+        if minutes is not None and minutes < 0:
+            raise AbstainError(f"budget must be at least 0 minutes, got {minutes:g}")
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+
+    def allows(self, seconds: float) -> bool:
+        """Whether there is time for that much more."""
+        return self._end is None or time.monotonic() + seconds <= self._end
+
+
+@dataclass
+class Outcome:
+    """What came of a round: runs done, runs that there was no time for, runs that cannot be."""
+
+    done: int = 0
+    postponed: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    """How many runs, by the reason."""
+
+
+def run_target(
+    runs: Sequence[Run],
+    store: Store,
+    execute: Execute,
+    budget: Budget,
+    report: Report,
+    *,
+    load: Load,
+    cost: Cost,
+    most: int = 1,
+) -> Outcome:
+    """Train the runs that are asked for, and put a record of each into the store.
+
+    Args:
+        runs: Those that are missing; whoever asks looks first.
+        store: Where records go, as soon as a group is done: an interrupt loses one group at most.
+        execute: What trains.
+        budget: No group is begun that it does not allow; of a group too long, whole cells are run.
+        report: Hears of progress.
+        load: Gives the tensors of a data set.
+        cost: Says how long a group will take, and learns from how long it took.
+        most: How many runs to stack.
+    """
+    outcome = Outcome()
+    # Cheap runs first: that is how a budget covers most cells.
+    waiting = sorted(make_groups(runs, most), key=lambda g: cost.seconds(g.runs) / len(g.runs))
+    while waiting:
+        report.plan(sum(len(g.runs) for g in waiting), sum(cost.seconds(g.runs) for g in waiting))
+        group = waiting.pop(0)
+        fitting = group.fitting(lambda part: budget.allows(cost.seconds(part.runs)))
+        if fitting is None:
+            outcome.postponed += len(group.runs)
+            continue
+        if rest := group.runs[len(fitting.runs) :]:
+            waiting.insert(0, Group(rest))
+        report.begin(fitting, cost.seconds(fitting.runs))
+        try:
+            _run_group(fitting, store, execute, load, cost)
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            if len(fitting.runs) > 1:
+                waiting[:0] = fitting.halves()
+                continue
+            reason = f"{fitting.network} does not fit into the memory of the device"
+            outcome.refused[reason] = outcome.refused.get(reason, 0) + 1
+        except AbstainError as error:
+            outcome.refused[str(error)] = outcome.refused.get(str(error), 0) + len(fitting.runs)
+        else:
+            outcome.done += len(fitting.runs)
+        report.end(fitting)
+    return outcome
+
+
+def _run_group(group: Group, store: Store, execute: Execute, load: Load, cost: Cost) -> None:
+    task = load(group.data, group.network)
+    began = time.monotonic()
+    results = execute(task, [run.recipe for run in group.runs])
+    seconds = time.monotonic() - began
+    for run, result in zip(group.runs, results, strict=True):
+        store.put(make_record(run, result, task.true, seconds / len(group.runs)))
+    cost.learn(group.runs, seconds)

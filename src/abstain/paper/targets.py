@@ -1,0 +1,218 @@
+"""Each table and figure of the paper as cells, and each cell as runs over seeds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from abstain.errors import AbstainError
+from abstain.paper import critical
+from abstain.paper.published import published
+from abstain.paper.recipes import make_run
+from abstain.paper.record import Record
+from abstain.paper.runs import Run
+
+LEARNABILITY_PAYOFFS = (9.8, 9.9, 9.99)
+ROBUSTNESS_PAYOFFS = (8.8, 9.0, 9.5, 9.9, 9.99)
+REJECTION_RATES = (0.2, 0.5, 0.8)
+RESNET_EPOCHS = 50
+QUICK_DATA, QUICK_RATE = "mnist-5k", 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is run: the paper's settings over seeds, or a try-out."""
+
+    seeds: int = 3
+    quick: bool = False
+
+    @property
+    def digits(self) -> str:
+        """The data set that stands where the paper has MNIST."""
+        return QUICK_DATA if self.quick else "mnist"
+
+    def rate(self, rate: float) -> float:
+        """A rate of the paper; a try-out has but one, so that its targets share runs."""
+        return QUICK_RATE if self.quick else rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A place in a table, or a line in a figure."""
+
+    row: tuple[str, float]
+    """Data set and rate."""
+    column: str
+    """A method of `recipes.METHODS`, or what tells the lines of a figure apart."""
+    base: Run
+    """At seed 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A table or figure of the paper."""
+
+    name: str
+    title: str
+    cells: Callable[[Scale], list[Cell]]
+    bisects: bool = False
+    """Whether what is run next depends on what came out."""
+
+    def runs(self, scale: Scale, known: Sequence[Record] = ()) -> list[Run]:
+        """All runs that it needs, as far as that can be said from those that are `known`."""
+        runs = [c.base.with_seed(s) for c in self.cells(scale) for s in range(scale.seeds)]
+        if self.bisects:
+            runs += critical.next_runs(scale.digits, scale.seeds, scale.quick, known)
+        return list({run.name: run for run in runs}.values())
+
+    def records(self, scale: Scale, known: Sequence[Record]) -> list[Record]:
+        """Those of the known records that belong to it, at any seed."""
+        cells = {cell.base.cell for cell in self.cells(scale)}
+        found = [record for record in known if record.run.cell in cells]
+        if self.bisects:
+            found += [r for r in known if critical.belongs(r.run, scale.digits, scale.quick)]
+        return sorted({r.name: r for r in found}.values(), key=lambda record: record.name)
+
+    def most_runs(self, scale: Scale) -> int:
+        """How many runs it takes, all in all."""
+        return len(self.runs(scale)) + self.later_runs(scale, ())
+
+    def later_runs(self, scale: Scale, known: Sequence[Record]) -> int:
+        """How many runs a bisection needs beyond those that `runs` can name already."""
+        if not self.bisects:
+            return 0
+        return critical.later_runs(scale.digits, scale.seeds, scale.quick, known)
+
+
+def _table(table: str, kind: str, extra: tuple[str, ...]) -> Callable[[Scale], list[Cell]]:
+    def cells(scale: Scale) -> list[Cell]:
+        paper = published(table)
+        rows = [(QUICK_DATA, QUICK_RATE)] if scale.quick else list(paper.rows)
+        if scale.quick and kind == "pairflip":
+            rows = [(QUICK_DATA, 0.3)]
+        return [
+            Cell(row=row, column=method, base=make_run(row[0], method, row[1], kind))
+            for row in rows
+            for method in (*paper.columns, *extra)
+            # The network of its authors' code for MNIST, beside the one of this paper.
+            if method != "coteaching_mlp" or row[0] == "mnist"
+        ]
+
+    return cells
+
+
+def _learnability(scale: Scale) -> list[Cell]:
+    payoffs = LEARNABILITY_PAYOFFS[-1:] if scale.quick else LEARNABILITY_PAYOFFS
+    return _lines(scale, 0.8, payoffs)
+
+
+def _robustness(scale: Scale) -> list[Cell]:
+    payoffs = (9.0, 9.99) if scale.quick else ROBUSTNESS_PAYOFFS
+    return _lines(scale, 0.5, payoffs)
+
+
+def _lines(scale: Scale, rate: float, payoffs: Sequence[float]) -> list[Cell]:
+    """The method nll beside some payoffs."""
+    data, rate = scale.digits, scale.rate(rate)
+    return [
+        Cell(row=(data, rate), column="nll", base=make_run(data, "nll", rate)),
+        *(
+            Cell(
+                row=(data, rate),
+                column=f"{payoff:g}",
+                base=make_run(data, "gamblers", rate, payoff=payoff),
+            )
+            for payoff in payoffs
+        ),
+    ]
+
+
+def _rejection(scale: Scale) -> list[Cell]:
+    rates = [QUICK_RATE] if scale.quick else REJECTION_RATES
+    return [
+        Cell(row=(scale.digits, rate), column=method, base=make_run(scale.digits, method, rate))
+        for rate in rates
+        for method in ("gamblers", "gamblers_aes")
+    ]
+
+
+def _stages(scale: Scale) -> list[Cell]:
+    data, rate = scale.digits, 0.5
+    return [Cell(row=(data, rate), column="gamblers", base=make_run(data, "gamblers", rate))]
+
+
+def _stopping(scale: Scale) -> list[Cell]:
+    data, rate = scale.digits, scale.rate(0.8)
+    cells = [Cell(row=(data, rate), column="gamblers", base=make_run(data, "gamblers", rate))]
+    if not scale.quick:
+        base = make_run(
+            "cifar10", "gamblers", 0.85, network="resnet18", epochs=RESNET_EPOCHS, warm_up=0
+        )
+        cells.append(Cell(row=("cifar10", 0.85), column="gamblers", base=base))
+    return cells
+
+
+def _schedules(scale: Scale) -> list[Cell]:
+    data, rate = scale.digits, 0.5
+    methods = ("nll", "schedule", "mid", "exp")
+    return [Cell(row=(data, rate), column=m, base=make_run(data, m, rate)) for m in methods]
+
+
+def _critical(scale: Scale) -> list[Cell]:
+    payoffs = () if scale.quick else critical.DRAWN_PAYOFFS
+    return [cell for cell in _lines(scale, 0.5, payoffs) if cell.column != "nll"]
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target(
+            name="table-symmetric",
+            title="Robustness to symmetric noise",
+            cells=_table("symmetric", "symmetric", ("schedule_released", "coteaching_mlp")),
+        ),
+        Target(
+            name="table-stopping",
+            title="Early stopping",
+            cells=_table("early_stopping", "symmetric", ("nll_entropy",)),
+        ),
+        Target(
+            name="table-pairflip",
+            title="Robustness to pairflip noise",
+            cells=_table("pairflip", "pairflip", ("schedule_released", "coteaching_mlp")),
+        ),
+        Target(
+            name="figure-learnability",
+            title="What is learnt of labels that are mostly wrong",
+            cells=_learnability,
+        ),
+        Target(
+            name="figure-rejection",
+            title="The rejection score of right and of wrong labels",
+            cells=_rejection,
+        ),
+        Target(
+            name="figure-robustness",
+            title="Test accuracy for several payoffs",
+            cells=_robustness,
+        ),
+        Target(name="figure-stages", title="The stages of training", cells=_stages),
+        Target(name="figure-stopping", title="Where the stop is predicted", cells=_stopping),
+        Target(name="figure-schedules", title="The payoff rules", cells=_schedules),
+        Target(name="figure-critical", title="The critical payoff", cells=_critical, bisects=True),
+    )
+}
+"""Every table and figure by the name that the command line gives it."""
+
+
+def chosen(name: str) -> list[Target]:
+    """The targets that a name means: one, or all."""
+    if name == "all":
+        return list(TARGETS.values())
+    if name not in TARGETS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, TARGETS, 1)
+        raise AbstainError(
+            f"target must be all or one of {', '.join(TARGETS)}, got {name!r}"
+            + (f"; did you mean {near[0]}?" if near else "")
+        )
+    return [TARGETS[name]]

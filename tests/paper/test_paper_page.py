@@ -1,0 +1,80 @@
+import re
+
+import pytest
+from paper_runs import hand_made
+
+from abstain.paper.published import published
+from abstain.paper.recipes import METHODS
+from abstain.paper.remarks import CAPTIONS, reason
+from abstain.paper.reproduce import Places, find_known, publish
+from abstain.paper.targets import TARGETS, Scale
+
+SCALE = Scale(seeds=2)
+
+
+def some_records(*names):
+    runs = [run for name in names for run in TARGETS[name].runs(SCALE)]
+    return {run.name: hand_made(run, 0.9 + 0.01 * run.seed) for run in runs}
+
+
+def written(tmp_path, known, *names):
+    publish([TARGETS[name] for name in names], SCALE, known, Places(tmp_path))
+    return (tmp_path / "docs" / "reproduction.md").read_text()
+
+
+def test_page_shows_ours_beside_the_published_numbers(tmp_path):
+    page = written(tmp_path, some_records("table-symmetric"), "table-symmetric")
+    row = next(line for line in page.splitlines() if line.startswith("| MNIST r = 0.8 |"))
+    assert row.split(" | ")[1] == "90.5 ± 0.7 (2)<br>*21.7 ± 0.6*"
+    assert "MNIST r = 0.8, nll: 68.8 points above the paper's. The paper's row does not" in page
+    assert "| IMDB r = 0.3 |" in page
+
+
+def test_what_was_not_run_is_a_dash_with_the_way_to_run_it(tmp_path):
+    known = some_records("figure-stages")
+    page = written(tmp_path, known, "figure-stages")
+    assert "| MNIST r = 0.2 | –<br>*95.1 ± 0.4 @95* | –<br>*98.8 ± 0.1 @17* | – |" in page
+    assert "`abstain reproduce table-pairflip --seeds 2`" in page
+    assert "– not run" in page
+    assert "figures/stages.png" in page
+    assert "figures/schedules.png" not in page.replace("figure-", "")
+
+
+def test_pages_and_figures_are_made_again_from_results_alone(tmp_path):
+    names = ("table-stopping", "figure-rejection", "figure-stopping", "figure-learnability")
+    first = written(tmp_path / "a", some_records(*names), *names)
+    known = find_known(tmp_path / "a" / "results")
+    assert written(tmp_path / "b", known, *names) == first
+    pictures = {path.name for path in (tmp_path / "b/docs/figures").iterdir()}
+    assert {"rejection.png", "stopping.png", "learnability.png"} <= pictures
+    for name in names:
+        file = f"results/{name}.parquet"
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_every_link_of_the_page_leads_somewhere(tmp_path):
+    page = written(tmp_path, some_records(*TARGETS), *TARGETS)
+    links = re.findall(r"\]\((figures/[^)]+)\)", page)
+    assert len(links) == 7
+    for link in links:
+        assert (tmp_path / "docs" / link).stat().st_size > 5000
+
+
+def test_other_seeds_of_a_cell_are_shown_too(tmp_path):
+    run = TARGETS["figure-stages"].runs(SCALE)[0]
+    known = {r.name: r for r in (hand_made(run.with_seed(seed), 0.9) for seed in (0, 1, 7))}
+    page = written(tmp_path, known, "figure-stages")
+    assert "90.0 ± 0.0 (3)" in page
+
+
+def test_every_column_and_target_has_words():
+    assert set(CAPTIONS) == set(TARGETS)
+    for table in ("symmetric", "early_stopping", "pairflip"):
+        assert set(published(table).columns) <= set(METHODS)
+    assert reason("table-symmetric", "mnist", "lq") == "No reason is known."
+
+
+@pytest.mark.parametrize("table", ["symmetric", "early_stopping", "pairflip"])
+def test_published_numbers_are_percentages(table):
+    rows = published(table).rows
+    assert all(9 < cell.mean < 100 and cell.spread < 6 for row in rows.values() for cell in row)
