@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import data, predict, theory, train
+from abstain.cli import data, predict, reproduce, theory, train
 from abstain.cli.process import tune_process
 from abstain.errors import AbstainError
 
@@ -23,6 +23,7 @@ app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("theory")(theory.theory)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 
 
 def _show_version(wanted: bool) -> None:
