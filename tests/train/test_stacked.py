@@ -15,7 +15,7 @@ from abstain.train.coteaching import CoTeachingPlan, train_pair
 from abstain.train.objective import Objective
 from abstain.train.recipe import Recipe
 from abstain.train.stacked import StackedTask, train_stacked
-from abstain.train.stacked_nets import build_one
+from abstain.train.stacked_nets import build_one, conv_pool_relu
 from abstain.train.stacked_runs import Run
 from abstain.train.stopping import AnalyticalStop
 
@@ -339,3 +339,35 @@ def test_coteaching_needs_the_rate():
     recipe = replace(resolved("nll", task), method="coteaching-plus")
     with pytest.raises(AbstainError, match="rate must be given for co-teaching"):
         train_stacked(task, [recipe], device="cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("side", "channels", "outputs"), [(28, 1, 24), (12, 24, 56), (14, 8, 16)])
+def test_fused_convolution_computes_what_the_plain_one_does(side, channels, outputs, precision):
+    rng = torch.Generator().manual_seed(0)
+    shapes = (3, 40, side, side, channels), (3, 25 * channels, outputs), (3, 1, outputs)
+    # Few different values, so that neither way rounds anything: equal is equal, ties and all.
+    plain = [torch.randint(-2, 3, shape, generator=rng).double() for shape in shapes]
+    slope = None
+    found = []
+    for place, dtype in (("cpu", torch.float64), ("cuda", precision)):
+        tensors = [x.to(place, dtype).requires_grad_() for x in plain]
+        y = conv_pool_relu(*tensors, 5)
+        if slope is None:
+            slope = torch.randint(-1, 2, y.shape, generator=rng).double()
+        gradients = torch.autograd.grad(y, tensors, slope.to(place, dtype))
+        found.append([x.double().cpu() for x in (y, *gradients)])
+    for expected, got in zip(*found, strict=True):
+        torch.testing.assert_close(
+            got, expected, rtol=1e-2, atol=1e-2 * expected.abs().max().item()
+        )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_losses_of_the_cpu():
+    task = make_task("mnist-cnn", samples=400)
+    recipes = [resolved(m, task, warm_up=1, batch=50) for m in ("schedule", "small-stake", "mid")]
+    results = [train_stacked(task, recipes, device=place) for place in ("cpu", "cuda")]
+    for slow, fast in zip(*results, strict=True):
+        assert fast.epochs[0]["loss"] == pytest.approx(slow.epochs[0]["loss"], rel=2e-2)

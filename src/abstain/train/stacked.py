@@ -149,15 +149,16 @@ class _Stack:
                 num_outputs=task.num_classes + 1,
                 vectors=task.vectors,
                 seed=seed,
-            )
+            ).to(device)
             for run in self.live
             for seed in run.seeds
         ]
-        self._net = (PatchNet if task.network in STACKED else LoopNet)(modules[0].to(device))
+        self._net = (PatchNet if task.network in STACKED else LoopNet)(modules[0])
         recipe = runs[0].recipe
         self._rule = LAPROP if recipe.optimizer == "laprop" else ADAM
-        weights = [weight.to(device) for weight in self._net.stack(modules)]
-        half = device.type == "cuda" and recipe.precision != "fp32"
+        weights = self._net.stack(modules)
+        # What runs one model after the other has no use for it, and word vectors are float32.
+        half = device.type == "cuda" and recipe.precision != "fp32" and self._net.is_stacked
         self._models = Models.begin(
             weights,
             torch.bfloat16 if half else weights[0].dtype,
@@ -202,12 +203,11 @@ class _Stack:
         """An epoch of all runs that go on."""
         stepper = self._stepper
         sizes = torch.zeros_like(stepper.sizes, device="cpu")
+        resident = {key: order.to(stepper.order.device) for key, order in orders.items()}
         for run, rows in self._places:
             if not run.outcome:
                 sizes[: len(run.sizes), rows] = torch.tensor(run.sizes)[:, None]
-                stepper.order[: len(run.sizes), rows] = orders[run.order_key].to(
-                    stepper.order.device, non_blocking=True
-                )[:, None]
+                stepper.order[: len(run.sizes), rows] = resident[run.order_key][:, None]
         self._set_for(epoch)
         stepper.begin(sizes)
         watched = [

@@ -5,6 +5,7 @@ convolution of K models is one batched matrix product over the patches of their 
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -40,34 +41,39 @@ def build_one(
 class PatchNet:
     """Convolutions, each with 2×2 pooling and ReLU, then linear layers with ReLU between them.
 
-    `stack` brings the weights of plain modules into this layout, `forward` applies them.
+    `stack` brings the weights of plain modules into this layout, `forward` applies them. Widths are
+    filled up with zeros, since a GPU multiplies matrices of odd sizes several times more slowly.
+    That changes nothing, then or later: a unit whose weights are all zero gives 0 and is heard by
+    nobody, so that the slopes of its weights are 0 as well.
     """
 
+    is_stacked = True
+
     def __init__(self, module: nn.Module) -> None:
-        convolutions = [part for part in module.modules() if isinstance(part, nn.Conv2d)]
-        self.kernels = [part.kernel_size[0] for part in convolutions]
-        self.wants_images = bool(convolutions)
-        # What the last one gives is flattened pixel by pixel here, and channel by channel there.
-        self._flattened = convolutions[-1].out_channels if convolutions else 1
+        layers = self._layers(module)
+        self.kernels = [part.kernel_size[0] for part in layers if isinstance(part, nn.Conv2d)]
+        self.wants_images = bool(self.kernels)
+        self._num_outputs = len(layers[-1].weight)
 
     def stack(self, modules: Sequence[nn.Module]) -> Weights:
         """The weights of all modules: for each layer (K, inputs, outputs) and (K, 1, outputs)."""
         stacked: Weights = []
+        before = 0
         for layers in zip(*(self._layers(module) for module in modules), strict=True):
             weight = torch.stack([layer.weight.detach() for layer in layers])
             bias = torch.stack([layer.bias.detach() for layer in layers])
-            if weight.ndim == 5:
-                weight = weight.permute(0, 3, 4, 2, 1).flatten(1, 3)
-            elif len(stacked) == 2 * len(self.kernels):
-                weight = weight.reshape(*weight.shape[:2], self._flattened, -1)
-                weight = weight.permute(0, 3, 2, 1).flatten(1, 2)
-            else:
-                weight = weight.transpose(1, 2)
-            stacked += [weight.contiguous(), bias.unsqueeze(1)]
+            if before:
+                # What a convolution gives is flattened pixel by pixel here, but channel by channel
+                # there: so its channels become a dimension of their own, if they are none yet.
+                weight = weight.reshape(*weight.shape[:2], before, *weight.shape[3:], -1)
+                weight = _filled(weight, 2)
+            weight = _filled(weight, 1).movedim(1, -1).movedim(1, -2).flatten(1, -2)
+            stacked += [weight.contiguous(), _filled(bias, 1).unsqueeze(1)]
+            before = bias.shape[1]
         return stacked
 
     def forward(self, weights: Weights, inputs: Tensor) -> Tensor:
-        """(K, B, height, width, channels) or (K, B, columns) to logits (K, B, outputs)."""
+        """(K, B, height, width, channels) or (K, B, …) to logits (K, B, outputs)."""
         pairs = list(zip(weights[::2], weights[1::2], strict=True))
         x = inputs
         for kernel, (weight, bias) in zip(self.kernels, pairs, strict=False):
@@ -76,16 +82,24 @@ class PatchNet:
         for weight, bias in pairs[len(self.kernels) : -1]:
             x = torch.baddbmm(bias, x, weight).relu()
         weight, bias = pairs[-1]
-        return torch.baddbmm(bias, x, weight)
+        return torch.baddbmm(bias, x, weight)[..., : self._num_outputs]
 
     @staticmethod
     def _layers(module: nn.Module) -> list[nn.Conv2d | nn.Linear]:
         return [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
 
 
+def _filled(tensor: Tensor, dim: int) -> Tensor:
+    """With zeros added along a dimension, up to the next multiple of 8: loads of 16 bytes."""
+    shape = list(tensor.shape)
+    shape[dim] = -shape[dim] % 8
+    return torch.cat((tensor, tensor.new_zeros(shape)), dim)
+
+
 class LoopNet:
     """Any other module: one model after the other. Right, and no faster than that."""
 
+    is_stacked = False
     wants_images = False
 
     def __init__(self, module: nn.Module) -> None:
@@ -115,6 +129,10 @@ def conv_pool_relu(images: Tensor, weight: Tensor, bias: Tensor, kernel: int) ->
         bias: (K, 1, outputs).
         kernel: Side of the convolution.
     """
+    if images.is_cuda and find_spec("triton"):
+        from abstain.train.stacked_kernels import conv_pool_relu as fused
+
+        return fused(images, weight, bias, kernel)
     models, batch, height, width, _ = images.shape
     patches = images.unfold(2, kernel, 1).unfold(3, kernel, 1).movedim(4, -1)
     rows = patches.reshape(models, -1, weight.shape[1])

@@ -214,28 +214,32 @@ class Rule:
     normalises_first: bool
 
     @torch.no_grad()
-    def __call__(self, models: Models, gradients: Sequence[Tensor], moves: Tensor) -> None:
-        """Move the models of which `moves` is true; the others stay, moments and all."""
+    def scales(self, models: Models, moves: Tensor) -> Tensor:
+        """Count the step of those that move, and give what it is scaled by, (3, K)."""
         models.steps.add_(moves)
-        # In float64: 1 − 0.999 has but four digits in float32.
-        fix1 = 1 - models.beta1**models.steps
-        fix2 = 1 - self.beta2**models.steps
+        # In float64: of 1 − 0.999, float32 has but four digits.
+        rate = models.learning_rate / (1 - models.beta1**models.steps)
+        root = (1 - self.beta2**models.steps).sqrt()
+        return torch.stack((1 - models.beta1, rate, root)).to(models.weights[0].dtype)
+
+    @torch.no_grad()
+    def move(
+        self, models: Models, gradients: Sequence[Tensor], moves: Tensor, scales: Tensor
+    ) -> None:
+        """Move the models of which `moves` is true; the others stay, moments and all."""
         tensors = (models.weights, models.working, models.first, models.second, gradients)
         for weight, working, first, second, gradient in zip(*tensors, strict=True):
             column = (-1,) + (1,) * (weight.ndim - 1)
+            new, rate, root = (scale.view(column) for scale in scales.unbind())
             slope = gradient.to(weight.dtype)
-            new, rate, scale1, scale2 = (
-                x.to(weight.dtype).view(column)
-                for x in (1 - models.beta1, models.learning_rate, fix1, fix2)
-            )
             square = second + (1 - self.beta2) * (slope * slope - second)
-            size = (square / scale2).sqrt() + self.epsilon
+            size = square.sqrt() / root + self.epsilon
             if self.normalises_first:
-                slope = slope / size
-            mean = first + new * (slope - first)
-            change = rate * (mean / scale1)
-            if not self.normalises_first:
-                change = change / size
+                mean = first + new * (slope / size - first)
+                change = rate * mean
+            else:
+                mean = first + new * (slope - first)
+                change = rate * mean / size
             move = moves.view(column)
             first.copy_(torch.where(move, mean, first))
             second.copy_(torch.where(move, square, second))
@@ -274,13 +278,16 @@ class Stepper:
         self._position = torch.zeros(1, dtype=torch.int64, device=device)
         self._places = torch.arange(batch, device=device)
         self._alone = count - 2 * pairs
-        self._rule: Callable[..., None] = rule
-        self._judge: Callable[..., tuple[Tensor, Tensor, Tensor]] = self._losses_and_sums
-        self.step: Callable[[], None] = self._step
-        if device.type == "cuda":
-            self._rule = torch.compile(rule)
-            self._judge = torch.compile(self._judge)
-            self.step = self._recorded()
+        # Apart, since torch.compile would repeat the powers in `scales` for every single weight.
+        parts: list[Callable[..., Any]] = [
+            self._next,
+            self._losses_and_sums,
+            rule.scales,
+            rule.move,
+        ]
+        on_gpu = device.type == "cuda"
+        self._parts = [torch.compile(part, dynamic=True) for part in parts] if on_gpu else parts
+        self.step: Callable[[], None] = self._recorded() if on_gpu else self._step
 
     def begin(self, sizes: Tensor) -> None:
         """Start an epoch whose `order` is set."""
@@ -293,19 +300,25 @@ class Stepper:
 
     def _step(self) -> None:
         models = self.models
-        index = self.order.index_select(0, self._position).squeeze(0)
-        size = self.sizes.index_select(0, self._position).squeeze(0)
-        given = models.given.gather(1, index)
-        logits = self.net.forward(models.working, as_numbers(self.inputs[index], models.working[0]))
-        logits = logits.to(models.weights[0].dtype)
-        counts = self._places < size.unsqueeze(1)
-        loss, moves, sums = self._judge(logits, given, counts, self.true[index] == given)
+        fetch, judge, scales, move = self._parts
+        index, given, right, counts, inputs = fetch()
+        logits = self.net.forward(models.working, inputs).to(models.weights[0].dtype)
+        loss, moves, sums = judge(logits, given, counts, right)
         gradients = torch.autograd.grad(loss, models.working)
-        self._rule(models, gradients, moves)
+        move(models, gradients, moves, scales(models, moves))
         self.record.index_copy_(0, self._position, sums.unsqueeze(0))
         if models.sample_sums is not None:
             self._keep_samples(index, logits.detach(), given, counts)
         self._position += 1
+
+    def _next(self) -> tuple[Tensor, ...]:
+        """Of every model the next samples, their labels, which are right, which count, inputs."""
+        models = self.models
+        index = self.order.index_select(0, self._position).squeeze(0)
+        size = self.sizes.index_select(0, self._position).squeeze(0)
+        given = models.given.gather(1, index)
+        inputs = as_numbers(self.inputs[index], models.working[0])
+        return index, given, self.true[index] == given, self._places < size.unsqueeze(1), inputs
 
     def _losses_and_sums(
         self, logits: Tensor, given: Tensor, counts: Tensor, right: Tensor
