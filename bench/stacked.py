@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from abstain.losses import gamblers_loss
 from abstain.models import build_model
@@ -107,6 +108,14 @@ def alone_rate(task, precision, recorded):
     return len(batches) * BATCH / min(times[1:])
 
 
+def operations(network):
+    """Floating-point operations of a training step per sample, as torch counts them."""
+    model = build_model(network, input_shape=SHAPES[network], num_outputs=11, seed=0)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, *SHAPES[network])).sum().backward()
+    return counter.get_total_flops()
+
+
 def record(step):
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -182,7 +191,8 @@ def main():
                 print(
                     f"{network} {precision}: {models:3d} at once {rate:12,.0f}/s, "
                     f"{rate / alone['eager']:6.1f} times eager, {rate / alone['graph']:5.1f} times "
-                    f"graph, {1e6 * models * BATCH / rate:6.0f} µs a step "
+                    f"graph, {1e6 * models * BATCH / rate:6.0f} µs a step, "
+                    f"{1e-12 * rate * operations(network):.0f} TFLOP/s "
                     f"({time.perf_counter() - start:.0f} s with set-up)",
                     flush=True,
                 )
