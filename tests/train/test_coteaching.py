@@ -45,9 +45,13 @@ def test_exchange_agrees_with_loops(kept, by_disagreement):
             assert got[pair].tolist() == chosen_by_loops(*triple, kept, by_disagreement).tolist()
 
 
-def test_a_pair_that_agrees_on_everything_teaches_nothing():
+def test_a_pair_that_agrees_on_a_batch_is_taught_as_in_plain_co_teaching():
     same = torch.zeros(2, 4, dtype=torch.int64)
-    assert not exchange(same, torch.rand(2, 4), torch.ones(2, 4, dtype=torch.bool), 1.0, True).any()
+    losses = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]])
+    counts = torch.tensor([[True, True, True, False]] * 2)
+    by_agreement = exchange(same, losses, counts, 0.7, True)
+    assert by_agreement.tolist() == exchange(same, losses, counts, 0.7, False).tolist()
+    assert by_agreement.tolist() == [[False, True, True, False], [True, True, False, False]]
 
 
 def test_each_pair_may_have_its_own_share_and_rule():

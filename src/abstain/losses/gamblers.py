@@ -129,10 +129,12 @@ def _loss(
         reserve = log_outputs[..., -1] - log_payoffs
         return -log_return(log_outputs[..., :-1], reserve.unsqueeze(-1))
 
-    if spread or some_ignored or options.weight is not None or options.reduction != "mean":
+    if spread or some_ignored or options.weight is not None:
         loss = combine(losses_at, all_losses, target, num_classes, options)
     else:
-        loss = bet_loss(outputs, target.long(), log_payoffs, fused_guard, mean=True)
+        mean = options.reduction == "mean"
+        loss = bet_loss(outputs, target.long(), log_payoffs, fused_guard, mean=mean)
+        loss = loss.sum() if options.reduction == "sum" else loss
     return in_result_precision(loss, logits)
 
 

@@ -91,8 +91,9 @@ class Ledger:
         logits = logits.float()
         label = given.unsqueeze(-1)
         classes = logits[:, :-1] if has_abstention else logits
-        top, predicted = classes.max(-1, keepdim=True)
-        wrong = predicted != label
+        top = classes.amax(-1, keepdim=True)
+        # Not by argmax, which takes longer than all of this; a label that ties is not wrong.
+        wrong = classes.gather(-1, label) < top
         # By hand, as on small batches torch's softmax takes longer than all of this. The abstention
         # output has no part in the maximum: where it dominates, all bets would underflow. Its own
         # weight may become inf; nothing reads it.

@@ -2,8 +2,8 @@
 
 Two networks see the same batch. Of the samples on which their predictions differ, each picks the
 share 1 − R(t) with the smallest loss, and the *other* one is trained on these: a network that errs
-on a label does not confirm itself in it. Before `init_epoch` all samples are candidates, which is
-plain co-teaching. R(t) rises from 0 to the rate of wrong labels over the first epochs:
+on a label does not confirm itself in it. Before `init_epoch`, and where the two agree on a whole
+batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of wrong labels over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
@@ -109,7 +109,10 @@ def exchange(
         torch.as_tensor(x, device=losses.device) for x in (kept, by_disagreement)
     )
     differ = (predictions != predictions.flip(-2)) | ~by_disagreement[..., None, None]
-    candidates = counts & differ
+    # Two networks that agree on a whole batch have nothing to choose from; alike from the start,
+    # they would stay untrained for good. Such a batch is taught as in plain co-teaching.
+    some_differ = (counts & differ).any(-1, keepdim=True)
+    candidates = counts & (differ | ~some_differ)
     number = candidates.sum(-1, keepdim=True)
     # Rounded down as published, but not to nothing: one sample is better than an empty mean.
     # The small addition keeps 0.7 · 10 from being 6.999….
@@ -136,13 +139,12 @@ def co_teach(
     trains = exchange(
         predictions, losses.detach(), counts, plan.kept(epoch), plan.by_disagreement(epoch)
     )
-    if trains.any():  # two that agree on every sample have nothing to teach each other
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        loss = ((losses * trains).sum(-1) / trains.sum(-1)).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        for optimizer in optimizers:
-            optimizer.step()
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    loss = ((losses * trains).sum(-1) / trains.sum(-1)).sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    for optimizer in optimizers:
+        optimizer.step()
     return losses.detach()
 
 

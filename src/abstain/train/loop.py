@@ -175,7 +175,8 @@ class Loop:
             right = self.task.true[index] == given
             clean_loss, clean = (losses * right).sum(), right.sum()
             corrupt = (~right).sum()
-        correct = (logits[..., :-1].argmax(-1) == given).sum()
+        classes = logits[..., :-1]  # compared with the largest: argmax takes ten times longer
+        correct = (classes.gather(-1, given.unsqueeze(-1)) == classes.amax(-1, keepdim=True)).sum()
         samples = zero + len(losses)
         sums = (losses.sum(), correct, stake(logits).sum(), log_payoff, clean_loss, clean, corrupt)
         self._pending.append(torch.stack([x.to(losses.dtype) for x in (*sums, samples)]))
