@@ -3,7 +3,8 @@
 Two networks see the same batch. Of the samples on which their predictions differ, each picks the
 share 1 − R(t) with the smallest loss, and the *other* one is trained on these: a network that errs
 on a label does not confirm itself in it. Before `init_epoch`, and where the two agree on a whole
-batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of wrong labels over the first epochs:
+batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of
+wrong labels over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
