@@ -237,6 +237,46 @@ def test_torch_compile(payoff):
     assert_close(logits.grad, other.grad)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("way", ["compile", "vmap", "autocast"])
+def test_infinite_payoff_equals_cross_entropy_in_every_way_of_running(
+    way, reduction, weighted, smoothing
+):
+    target = torch.tensor([[0, 1, 2], [3, -100, 1]])
+    weight = torch.tensor([0.5, 1.0, 2.0, 3.0]) if weighted else None
+    options = {"ignore_index": -100, "reduction": reduction, "label_smoothing": smoothing}
+    dtype = torch.bfloat16 if way == "autocast" else torch.float32
+    ours = random_logits(2, 3, CLASSES + 1, dtype=dtype).requires_grad_()
+    theirs = ours.detach().double().requires_grad_()
+
+    def loss(z, y):
+        return gamblers_loss(z, y, math.inf, weight=weight, **options)
+
+    if way == "compile":
+        torch.compiler.reset()  # it gives up on a function after eight variants of its settings
+        loss = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    if way == "vmap":
+        got = vmap(loss)(ours, target)
+    else:
+        with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
+            got = torch.stack([loss(z, y) for z, y in zip(ours, target, strict=True)])
+    exact = None if weight is None else weight.double()
+    expected = torch.stack(
+        [
+            cross_entropy_on_all_outputs(z, y, exact, **options)
+            for z, y in zip(theirs, target, strict=True)
+        ]
+    )
+    assert got.dtype == torch.float32  # under autocast as well
+    assert_close(got.double(), expected, rtol=1e-5, atol=1e-5)
+    got.sum().backward()
+    expected.sum().backward()
+    tolerance = 1e-2 if way == "autocast" else 1e-5
+    assert_close(ours.grad.double(), theirs.grad, rtol=tolerance, atol=tolerance)
+
+
 def test_autocast_keeps_the_loss_in_float32():
     linear = torch.nn.Linear(3, CLASSES + 1)
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -20,12 +20,9 @@ from abstain.train.checkpoint import (
     Checkpoint,
     CheckpointFolder,
     load_checkpoint,
-    pack_optimizer,
-    pack_rng,
     save_checkpoint,
-    unpack_optimizer,
-    unpack_rng,
 )
+from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
 
 
 def assert_same(a, b):

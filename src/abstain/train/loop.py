@@ -20,19 +20,13 @@ from abstain.errors import AbstainError
 from abstain.losses import stake
 from abstain.scores.ledger import Ledger, reduced
 from abstain.train.batches import Batch, Batches
-from abstain.train.checkpoint import (
-    Checkpoint,
-    CheckpointFolder,
-    pack_optimizer,
-    pack_rng,
-    unpack_optimizer,
-    unpack_rng,
-)
+from abstain.train.checkpoint import Checkpoint, CheckpointFolder
 from abstain.train.history import Average, History, Row
 from abstain.train.interrupt import Interrupted, InterruptFlag
 from abstain.train.layout import Layout, used_devices
 from abstain.train.objective import Objective
 from abstain.train.optim import make_optimizer, make_schedule
+from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 
