@@ -55,6 +55,16 @@ def test_a_damaged_file_is_a_missing_run(tmp_path, caplog):
     assert path.name in caplog.text
 
 
+def test_what_is_no_run_is_left_out(tmp_path, caplog):
+    store = Store(tmp_path)
+    store.put(hand_made(tiny_run()))
+    (tmp_path / "measured.json").write_text("[1, 2]")
+    (tmp_path / f"{tiny_run(1).name}.json").write_text("[1, 2]")
+    assert set(store.all()) == {tiny_run().name}
+    assert "measured" not in caplog.text
+    assert tiny_run(1).name in caplog.text
+
+
 def test_a_store_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(AbstainError, match="store must be a folder"):

@@ -12,6 +12,9 @@ from abstain.paper.record import Record
 
 _log = logging.getLogger(__name__)
 
+# The name of a run; other JSON may lie beside them.
+_RUNS = "[0-9a-f]" * 16 + ".json"
+
 
 class Store:
     """Records of runs, each written whole or not at all."""
@@ -45,10 +48,10 @@ class Store:
     def all(self) -> dict[str, Record]:
         """All records by their names; a damaged file is left out, and its run is then missing."""
         found = {}
-        for path in sorted(self.folder.glob("*.json")):
+        for path in sorted(self.folder.glob(_RUNS)):
             try:
                 record = Record.from_json(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 _log.warning("%s is not a run, and is left out: %s", path, error)
                 continue
             found[record.name] = record
