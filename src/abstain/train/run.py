@@ -15,6 +15,7 @@ from accelerate.utils import broadcast_object_list
 
 from abstain import noise
 from abstain.data import Encoder, LabeledData, fit_encoder, load, load_encoder, splits
+from abstain.data.given_features import is_feature_file, with_features
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
@@ -89,7 +90,9 @@ def train(
             memory and a model of your own must be given again.
         show: Show progress, where there is a terminal.
         save_every: Seconds between checkpoints within an epoch.
-        **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …
+        **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
+            `features` may also name an `.npy` with a row of numbers per sample, to be trained on
+            instead of the source's own inputs.
 
     Raises:
         Interrupted: A signal asked to stop; everything is saved, and `resume` goes on.
@@ -143,7 +146,7 @@ def train(
     if place and about is None and state.is_main_process:
         place.begin(
             recipe=recipe,
-            sources=_as_json(sources),
+            sources=remembered(sources),
             data=data,
             encoder=encoder,
             manifest=manifest,
@@ -189,6 +192,13 @@ def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
     if source is None:
         raise AbstainError("source must be given (data in memory also to resume), got none")
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}  # from JSON
+    features = options.get("features")
+    if is_feature_file(features):
+        del options["features"]
+        if test is not None:
+            raise AbstainError(f"test must be left out where features are {features}, got {test}")
+        data = source if isinstance(source, LabeledData) else load(source, **options)
+        return with_features(data, features), None
     data = source if isinstance(source, LabeledData) else load(source, **options)
     if isinstance(test, LabeledData):
         return data, test
@@ -199,7 +209,7 @@ def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
     return data, load(where, **{**options, "split": split, "classes": data.classes})
 
 
-def _as_json(sources: Mapping[str, Any]) -> dict[str, Any]:
+def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
     """The sources as a folder can remember them: names and paths; data in memory are None."""
 
     def name(source: object) -> str | None:
@@ -210,7 +220,9 @@ def _as_json(sources: Mapping[str, Any]) -> dict[str, Any]:
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
 
     options = {
-        k: os.path.abspath(v) if k in ("data_dir", "cache_dir") else v  # noqa: PTH100
+        k: os.path.abspath(v)  # noqa: PTH100
+        if k in ("data_dir", "cache_dir") or (k == "features" and is_feature_file(v))
+        else v
         for k, v in sources["options"].items()
     }
     return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}

@@ -1,0 +1,90 @@
+"""Features given beside a source, and fingerprints of inputs."""
+
+import numpy as np
+import pytest
+import torch
+
+from abstain.data import LabeledData, load
+from abstain.data.fingerprints import fingerprints
+from abstain.data.given_features import with_features
+from abstain.errors import DataError
+from abstain.train.recipe import Recipe
+from abstain.train.run import train
+
+
+def texts(words, labels=None):
+    given = torch.arange(len(words)) % 2 if labels is None else torch.tensor(labels)
+    ids = [str(i) for i in range(len(words))]
+    return LabeledData(inputs=words, given=given, classes=("a", "b"), ids=ids, kind="text")
+
+
+def test_features_replace_inputs_and_nothing_else(tmp_path):
+    data = texts(["one", "two", "three"])
+    array = np.arange(6, dtype=np.float64).reshape(3, 2)
+    np.save(tmp_path / "x.npy", array)
+    for features in (array, torch.from_numpy(array), tmp_path / "x.npy", str(tmp_path / "x.npy")):
+        other = with_features(data, features)
+        assert other.kind == "table"
+        assert other.inputs.tolist() == array.tolist()
+        assert other.ids == data.ids
+        assert torch.equal(other.given, data.given)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((2, 4)), "one row for each of the 3 samples of data, got 2"),
+        (np.zeros(3), r"of the shape \(samples, columns\)"),
+        (np.array([["a"], ["b"], ["c"]]), "must hold numbers"),
+        (np.array([[1.0], [np.nan], [2.0]]), "must be finite"),
+        ("nowhere.npy", "features must name a file that exists, got nowhere.npy"),
+        ([[1.0], [1.0, 2.0], [3.0]], "rectangular"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(features, message):
+    with pytest.raises(DataError, match=message):
+        with_features(texts(["one", "two", "three"]), features)
+
+
+def test_pickles_are_not_opened(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{}, {}, {}]), allow_pickle=True)
+    with pytest.raises(DataError, match="plain numbers"):
+        with_features(texts(["one", "two", "three"]), tmp_path / "x.npy")
+
+
+def test_a_run_trains_on_a_feature_file_and_resumes(tmp_path, image_folder):
+    root = image_folder(per_class=8)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(16, 3)))
+    options = {"features": str(tmp_path / "x.npy")}
+    trained = train(root, Recipe(epochs=2, warm_up=1), folder=tmp_path / "run", **options)
+    assert trained.data.inputs.shape == (16, 3)
+    assert trained.data.ids[0] == "cat/0.png"
+    again = train(folder=tmp_path / "run", resume=True)
+    assert again.data.inputs.shape == (16, 3)
+
+
+def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):
+    images = load(image_folder(per_class=3))
+    assert len(set(fingerprints(images).tolist())) == 6
+    twice = LabeledData(
+        inputs=torch.cat([images.inputs, images.inputs]),
+        given=torch.cat([images.given, images.given]),
+        classes=images.classes,
+        ids=[str(i) for i in range(12)],
+        kind="image",
+    )
+    prints = fingerprints(twice)
+    assert prints[:6].tolist() == prints[6:].tolist()
+
+
+def test_lazy_images_are_told_apart_by_their_files(image_folder):
+    root = image_folder(per_class=3)
+    lazy = load(root, memory_budget=1)
+    assert not isinstance(lazy.inputs, torch.Tensor)
+    assert len(set(fingerprints(lazy).tolist())) == 6
+
+
+def test_texts_are_compared_without_case_and_spacing():
+    prints = fingerprints(texts(["A  film", "a film ", "a films", "\ud800"]))
+    assert prints[0] == prints[1] != prints[2]
