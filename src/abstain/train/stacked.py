@@ -14,13 +14,14 @@ from itertools import accumulate, count
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.train.recipe import Recipe
-from abstain.train.stacked_nets import STACKED, LoopNet, PatchNet, build_one
+from abstain.train.stacked_nets import STACKED, LoopNet, Net, PatchNet, build_one
 from abstain.train.stacked_runs import Row, Run, epoch_orders, means
 from abstain.train.stacked_step import ADAM, LAPROP, SUMS, Models, Stepper, as_numbers
+from abstain.train.stacked_text import TextNet
 from abstain.train.stopping import AnalyticalStop
 
 __all__ = ["StackedResult", "StackedTask", "train_stacked"]
@@ -35,8 +36,11 @@ _SHARED = ("batch", "optimizer", "learning_rate", "precision")
 _LEFT_OUT = {"schedule": "constant", "clip": None, "weight_decay": 0.0}
 # With so few left, going on without the others is worth a new CUDA graph.
 _WORTH_SHRINKING = 0.75
-# Test samples times models at a time.
-_AT_ONCE = {"cuda": 1 << 15, "cpu": 1 << 11}
+_NETS: dict[str, Callable[[nn.Module], Net]] = {
+    **dict.fromkeys(STACKED, PatchNet),
+    "lstm": TextNet,
+    "lstm-attention": TextNet,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,7 @@ class StackedTask:
     num_classes: int
     network: str
     """A name that `build_model` knows, or "mlp-256"; what is not a convolutional network for small
-    images or a perceptron runs too, but one model after the other."""
+    images, a perceptron or an LSTM runs too, but one model after the other."""
     vectors: Tensor | None = None
     """Frozen word vectors, for texts."""
 
@@ -153,11 +157,11 @@ class _Stack:
             for run in self.live
             for seed in run.seeds
         ]
-        self._net = (PatchNet if task.network in STACKED else LoopNet)(modules[0])
+        self._net = _NETS.get(task.network, LoopNet)(modules[0])
         recipe = runs[0].recipe
         self._rule = LAPROP if recipe.optimizer == "laprop" else ADAM
         weights = self._net.stack(modules)
-        # What runs one model after the other has no use for it, and word vectors are float32.
+        # What runs one model after the other has no use for it.
         half = device.type == "cuda" and recipe.precision != "fp32" and self._net.is_stacked
         self._models = Models.begin(
             weights,
@@ -264,7 +268,7 @@ class _Stack:
         weights = [weight[rows] for weight in self._models.working]
         models = len(weights[0])
         correct = torch.zeros(models, dtype=torch.int64, device=inputs.device)
-        size = max(1, _AT_ONCE[inputs.device.type] // models)
+        size = max(1, self._net.at_once[inputs.device.type] // models)
         for part, given in zip(torch.split(inputs, size), torch.split(labels, size), strict=True):
             numbers = as_numbers(part, weights[0])
             logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))

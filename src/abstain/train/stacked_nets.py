@@ -4,8 +4,9 @@ Images are kept with the channels last and weights as matrices (inputs, outputs)
 convolution of K models is one batched matrix product over the patches of their images.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,25 @@ Weights = list[Tensor]
 
 STACKED = ("mnist-cnn", "cifar-cnn", "mlp", "mlp-256")
 """The networks that `PatchNet` runs side by side."""
+
+
+class Net(Protocol):
+    """An architecture that K models share."""
+
+    is_stacked: bool
+    """Whether it runs side by side, or one model after the other."""
+    wants_images: bool
+    """Whether it reads images, channels last."""
+    at_once: Mapping[str, int]
+    """How many samples times models to evaluate at a time, by the type of the device."""
+
+    def stack(self, modules: Sequence[nn.Module]) -> Weights:
+        """The weights of all modules, each with a first dimension K."""
+        ...
+
+    def forward(self, weights: Weights, inputs: Tensor) -> Tensor:
+        """(K, B, …) to logits (K, B, outputs)."""
+        ...
 
 
 def build_one(
@@ -48,6 +68,7 @@ class PatchNet:
     """
 
     is_stacked = True
+    at_once: Mapping[str, int] = {"cuda": 1 << 15, "cpu": 1 << 11}
 
     def __init__(self, module: nn.Module) -> None:
         layers = self._layers(module)
@@ -66,9 +87,9 @@ class PatchNet:
                 # What a convolution gives is flattened pixel by pixel here, but channel by channel
                 # there: so its channels become a dimension of their own, if they are none yet.
                 weight = weight.reshape(*weight.shape[:2], before, *weight.shape[3:], -1)
-                weight = _filled(weight, 2)
-            weight = _filled(weight, 1).movedim(1, -1).movedim(1, -2).flatten(1, -2)
-            stacked += [weight.contiguous(), _filled(bias, 1).unsqueeze(1)]
+                weight = filled(weight, 2)
+            weight = filled(weight, 1).movedim(1, -1).movedim(1, -2).flatten(1, -2)
+            stacked += [weight.contiguous(), filled(bias, 1).unsqueeze(1)]
             before = bias.shape[1]
         return stacked
 
@@ -89,7 +110,7 @@ class PatchNet:
         return [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
 
 
-def _filled(tensor: Tensor, dim: int) -> Tensor:
+def filled(tensor: Tensor, dim: int) -> Tensor:
     """With zeros added along a dimension, up to the next multiple of 8: loads of 16 bytes."""
     shape = list(tensor.shape)
     shape[dim] = -shape[dim] % 8
@@ -101,6 +122,7 @@ class LoopNet:
 
     is_stacked = False
     wants_images = False
+    at_once = PatchNet.at_once
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module

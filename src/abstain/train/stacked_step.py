@@ -21,7 +21,7 @@ from abstain.losses import stake
 from abstain.losses.kernels import plain_bet_loss
 from abstain.train.coteaching import exchange
 from abstain.train.recipe import Recipe
-from abstain.train.stacked_nets import LoopNet, PatchNet
+from abstain.train.stacked_nets import Net
 
 SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "samples")
 """What a step records of each model, in this order: sums over the samples of its batch."""
@@ -257,7 +257,7 @@ class Stepper:
 
     def __init__(
         self,
-        net: PatchNet | LoopNet,
+        net: Net,
         models: Models,
         rule: Rule,
         *,
