@@ -10,6 +10,7 @@ import torch
 from abstain import noise
 from abstain.errors import AbstainError
 from abstain.models import build_model
+from abstain.train import stacked
 from abstain.train.batches import Batches
 from abstain.train.coteaching import CoTeachingPlan, train_pair
 from abstain.train.objective import Objective
@@ -17,6 +18,7 @@ from abstain.train.recipe import Recipe
 from abstain.train.stacked import StackedTask, train_stacked
 from abstain.train.stacked_nets import build_one, conv_pool_relu
 from abstain.train.stacked_runs import Run
+from abstain.train.stacked_text import recur, recur_back
 from abstain.train.stopping import AnalyticalStop
 
 CLASSES = 4
@@ -30,8 +32,31 @@ def _float64():
     torch.set_default_dtype(before)
 
 
+def make_text_task(network, samples=22, words=12, length=7, seed=0):
+    """Texts of any length, some of none, whose commonest word tells the class."""
+    rng = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, CLASSES, (2 * samples,), generator=rng)
+    tokens = torch.randint(1, words, (2 * samples, length), generator=rng, dtype=torch.int32)
+    tokens[:, ::2] = 1 + labels[:, None]
+    lengths = torch.randint(0, length + 1, (2 * samples, 1), generator=rng)
+    tokens[torch.arange(length) >= lengths] = 0
+    vectors = torch.randn(words, 5, generator=rng)
+    vectors[0] = 0
+    return StackedTask(
+        inputs=tokens[:samples],
+        true=labels[:samples],
+        test_inputs=tokens[samples:],
+        test_labels=labels[samples:],
+        num_classes=CLASSES,
+        network=network,
+        vectors=vectors,
+    )
+
+
 def make_task(network="mnist-cnn", samples=22, seed=0):
     """Blobs at a place that tells the class; learnable in a few steps."""
+    if network.startswith("lstm"):
+        return make_text_task(network, samples, seed=seed)
     rng = torch.Generator().manual_seed(seed)
     shape = {"cifar-cnn": (3, 18, 17), "mnist-cnn": (1, 16, 17)}.get(network, (1, 4, 4))
     images = torch.randint(0, 60, (2 * samples, *shape), dtype=torch.uint8, generator=rng)
@@ -68,8 +93,9 @@ def given_labels(task, recipe):
     return torch.from_numpy(planted.given)
 
 
-def numbers(images):
-    return images.to(torch.get_default_dtype()) / 255
+def numbers(inputs):
+    """Pixels in [0, 1]; tokens are none, and stay."""
+    return inputs.to(torch.get_default_dtype()) / 255 if inputs.dtype == torch.uint8 else inputs
 
 
 def batches_of(task, recipe, rows=None):
@@ -83,16 +109,39 @@ def batches_of(task, recipe, rows=None):
     )
 
 
+class SlowLaProp:
+    """LaProp as it is defined, one parameter after the other."""
+
+    def __init__(self, parameters, learning_rate):
+        self.learning_rate, self.steps = learning_rate, 0
+        self.state = [(p, torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
+
+    def zero_grad(self):
+        for parameter, _, _ in self.state:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        for parameter, mean, square in self.state:
+            square.copy_(0.9 * square + 0.1 * parameter.grad**2)
+            unit = parameter.grad / ((square / (1 - 0.9**self.steps)).sqrt() + 1e-15)
+            mean.copy_(0.9 * mean + 0.1 * self.learning_rate * unit)
+            parameter -= mean / (1 - 0.9**self.steps)
+
+
 def plainly(task, recipe, rows=None):
     """A loop over batches of one model: its mean loss and its test accuracy after each epoch."""
     model = build_model(
         task.network,
         input_shape=tuple(task.inputs.shape[1:]),
         num_outputs=CLASSES + 1,
+        vectors=task.vectors,
         seed=recipe.seed_init,
     )
     given, objective = given_labels(task, recipe), Objective(recipe)
-    optimizer = torch.optim.Adam(model.parameters(), recipe.learning_rate)
+    optimizer_class = {"adam": torch.optim.Adam, "laprop": SlowLaProp}[recipe.optimizer]
+    optimizer = optimizer_class(model.parameters(), recipe.learning_rate)
     batches, epochs = batches_of(task, recipe, rows), []
     for epoch in range(recipe.epochs):
         total = 0.0
@@ -129,10 +178,11 @@ def of_all_methods(task, **changes):
 
 
 @pytest.mark.usefixtures("_float64")
-@pytest.mark.parametrize("network", ["mnist-cnn", "cifar-cnn", "mlp"])
+@pytest.mark.parametrize("network", ["mnist-cnn", "cifar-cnn", "mlp", "lstm", "lstm-attention"])
 def test_stacked_models_learn_what_each_would_alone(network):
     task = make_task(network)
-    recipes = of_all_methods(task)
+    # Losses know nothing of networks, and the larger ones would take long.
+    recipes = of_all_methods(task)[:: 3 if network.startswith("lstm") else 1]
     for recipe, result in zip(recipes, train_stacked(task, recipes, device="cpu"), strict=True):
         expected = plainly(task, recipe)
         got = [(row["loss"], row["test_accuracy"]) for row in result.epochs]
@@ -235,16 +285,34 @@ def test_keeps_belief_and_abstention_of_every_sample():
 
 
 @pytest.mark.usefixtures("_float64")
-@pytest.mark.parametrize("init_epoch", [0, 2])
-def test_coteaching_pairs_stack_beside_other_models(init_epoch):
-    task = make_task("mlp-256")
+@pytest.mark.parametrize("network", ["lstm", "lstm-attention"])
+def test_text_networks_stack_under_laprop_too(network):
+    task = make_task(network)
+    recipes = [
+        resolved("nll", task, optimizer="laprop"),
+        resolved("gamblers", task, optimizer="laprop", payoff=3.2, warm_up=1),
+    ]
+    for recipe, result in zip(recipes, train_stacked(task, recipes, device="cpu"), strict=True):
+        got = [(row["loss"], row["test_accuracy"]) for row in result.epochs]
+        np.testing.assert_allclose(got, plainly(task, recipe), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize(
+    ("network", "init_epoch"), [("mlp-256", 0), ("mlp-256", 2), ("lstm-attention", 2)]
+)
+def test_coteaching_pairs_stack_beside_other_models(network, init_epoch):
+    task = make_task(network)
     recipe = resolved("gamblers", task, payoff=math.inf, rate=0.4, epochs=5, warm_up=init_epoch)
     pairs = [replace(recipe, method="coteaching-plus", seed_init=seed) for seed in (0, 1)]
     results = train_stacked(task, [pairs[0], resolved("nll", task), pairs[1]], device="cpu")
     for recipe, result in zip(pairs, results[::2], strict=True):
         run = Run.begin(0, recipe, task.inputs, task.true, CLASSES)
-        settings = {"input_shape": (1, 4, 4), "num_outputs": CLASSES + 1, "vectors": None}
-        pair = tuple(build_one(task.network, seed=seed, **settings) for seed in run.seeds)
+        settings = {"num_outputs": CLASSES + 1, "vectors": task.vectors}
+        shape = tuple(task.inputs.shape[1:])
+        pair = tuple(
+            build_one(network, input_shape=shape, seed=seed, **settings) for seed in run.seeds
+        )
         given = given_labels(task, recipe)
         epochs = (
             (
@@ -260,38 +328,13 @@ def test_coteaching_pairs_stack_beside_other_models(init_epoch):
         assert result.outcome == "all 5 epochs are done"
 
 
-def test_laprop_and_a_network_without_a_stacked_form():
-    pytest.importorskip("pytorch_optimizer")
-    from abstain.train.optim import make_optimizer
-
-    rng = torch.Generator().manual_seed(0)
-    tokens = torch.randint(0, 6, (12, 7), generator=rng)
-    vectors = torch.randn(6, 5, generator=rng)
-    task = StackedTask(
-        inputs=tokens,
-        true=tokens.sum(1) % 2,
-        test_inputs=tokens,
-        test_labels=tokens.sum(1) % 2,
-        num_classes=2,
-        network="lstm-attention",
-        vectors=vectors,
-    )
-    recipe = Recipe.of("gamblers", payoff=1.9, epochs=3, batch=4, warm_up=1, optimizer="laprop")
-    recipes = [replace(recipe, seed_init=seed) for seed in (0, 1)]
+def test_a_network_without_a_stacked_form_is_trained_all_the_same(monkeypatch):
+    monkeypatch.setattr(stacked, "_NETS", {})
+    task = make_task("lstm")
+    recipes = [resolved("nll", task, seed_init=seed) for seed in (0, 1)]
     for recipe, result in zip(recipes, train_stacked(task, recipes, device="cpu"), strict=True):
-        model = build_model(
-            task.network, input_shape=(7,), num_outputs=3, vectors=vectors, seed=recipe.seed_init
-        )
-        optimizer, objective = make_optimizer(model.parameters(), recipe), Objective(recipe)
-        for epoch in range(3):
-            total = 0.0
-            for batch in batches_of(task, recipe).epoch(epoch):
-                losses = objective(model(batch.inputs), task.true[batch.index], epoch)
-                optimizer.zero_grad()
-                losses.mean().backward()
-                optimizer.step()
-                total += losses.sum().item()
-            assert result.epochs[epoch]["loss"] == pytest.approx(total / 12, rel=1e-4)
+        expected = [loss for loss, _ in plainly(task, recipe)]
+        assert [row["loss"] for row in result.epochs] == pytest.approx(expected, rel=1e-5)
 
 
 def test_results_come_in_the_order_of_the_recipes_and_are_reported():
@@ -365,8 +408,27 @@ def test_fused_convolution_computes_what_the_plain_one_does(side, channels, outp
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_gives_the_losses_of_the_cpu():
-    task = make_task("mnist-cnn", samples=400)
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("hidden", "batch"), [(64, 5), (128, 64), (256, 70)])
+def test_fused_recurrence_computes_what_the_plain_one_does(hidden, batch, precision):
+    rng = torch.Generator().manual_seed(0)
+    before = torch.randn(3, 6, batch, 4 * hidden, generator=rng).to(precision)
+    weight = (torch.randn(3, hidden, 4 * hidden, generator=rng) / hidden**0.5).to(precision)
+    slopes = torch.randn(3, 6, batch, hidden, generator=rng).to(precision)
+    found = []
+    for place, dtype in (("cpu", torch.float64), ("cuda", precision)):
+        gates, w, s = (x.to(place, dtype).clone() for x in (before, weight, slopes))
+        states, cells = recur(gates, w)
+        found.append([x.double().cpu() for x in (states, cells, recur_back(gates, cells, w, s))])
+    for expected, got in zip(*found, strict=True):
+        error = (got - expected).norm() / expected.norm()
+        assert error < (1e-2 if precision == torch.bfloat16 else 1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("network", ["mnist-cnn", "lstm", "lstm-attention"])
+def test_a_gpu_gives_the_losses_of_the_cpu(network):
+    task = make_task(network, samples=400)
     recipes = [resolved(m, task, warm_up=1, batch=50) for m in ("schedule", "small-stake", "mid")]
     results = [train_stacked(task, recipes, device=place) for place in ("cpu", "cuda")]
     for slow, fast in zip(*results, strict=True):
