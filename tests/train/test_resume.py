@@ -131,6 +131,51 @@ def test_every_part_of_the_state_is_resumed(begun, settings):
     assert_same_run(whole, killed)
 
 
+INTERRUPTED_NET = (
+    small.SLOW_DROPOUT_NET
+    + """
+import signal
+from pathlib import Path
+
+class InterruptedNet(Net):
+    # asks for an interruption in its 24th step, if there is a file that says so
+    calls = 0
+
+    def forward(self, x):
+        self.calls += self.training
+        asked = Path(__file__).with_name("interrupt")
+        if self.calls == 24 and asked.exists():
+            asked.unlink()
+            signal.raise_signal(signal.SIGINT)
+        return super().forward(x)
+"""
+)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_interruption_between_two_looks_loses_nothing(begun, tmp_path, processes):
+    model = small.save_net(tmp_path, INTERRUPTED_NET).replace(":Net", ":InterruptedNet")
+    whole, arguments = begun("whole", model=model, epochs=3)
+    small.start(arguments)
+    (tmp_path / "interrupt").touch()
+    broken, arguments = begun("broken", model=model, epochs=3)
+    process = small.start(arguments, wait=False)
+    process.join(60)
+    assert not (tmp_path / "interrupt").exists()
+    assert progress(broken) == (1, 24 - 17)  # the next look would come after 30 steps
+    again = {"folder": str(broken), "resume": True}
+    if processes == 1:
+        small.start(again)
+        assert_same_run(whole, broken)
+    else:  # dropout then draws other numbers
+        small.start_many(again, processes)
+        ledger = pq.read_table(broken / "ledger.parquet").to_pydict()
+        assert ledger["visits"] == [3] * SAMPLES
+        losses = [pq.read_table(f / "steps.parquet")["loss"].to_pylist() for f in (whole, broken)]
+        assert losses[0][:24] == losses[1][:24]
+        assert len(losses[0]) == len(losses[1])
+
+
 def test_a_validation_run_killed_before_its_first_best_epoch_goes_on(begun):
     killed, arguments = begun("killed", method="ves", batch=2)
     process = small.start(arguments, wait=False)

@@ -1,11 +1,10 @@
 """The training loop: one model, any device, any number of processes.
 
-A step computes the loss per sample, feeds the ledger from the same outputs, and leaves its sums on
-the device. Every few steps the loop *looks*: sums are added up over all processes, so that all
-take the same decision (stop, save, interrupt) from the same numbers.
+A step computes the loss per sample and leaves its outputs on the device. Every few steps the loop
+*looks*: from these outputs the ledger is fed, and sums are added up over all processes, so that
+all take the same decision (stop, save, interrupt) from the same numbers.
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from abstain.data import Encoder
 from abstain.errors import AbstainError
-from abstain.losses import stake
 from abstain.scores.ledger import Ledger, reduced
 from abstain.train.batches import Batch, Batches
 from abstain.train.checkpoint import Checkpoint, CheckpointFolder
@@ -29,13 +27,11 @@ from abstain.train.optim import make_optimizer, make_schedule
 from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
+from abstain.train.tally import SUMS, Tally, means
 
 LOOK_EVERY = 10
 # A model that gives the labels a probability of e^−1000000 has not merely a high loss.
 _DIVERGED = 1e6
-# A guarded payoff has no bound; its mean is to be read by people.
-_LOG_PAYOFF_SHOWN = 50.0
-_SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "corrupt", "samples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +59,7 @@ class Position:
     batch: int = 0
     step: int = 0
     smoothed: Average = field(default_factory=Average)
-    totals: list[float] = field(default_factory=lambda: [0.0] * len(_SUMS))
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
     """Sums over the steps of this epoch that were looked at."""
     outcome: str = ""
     """Why the training ended; empty while it goes on."""
@@ -88,6 +84,7 @@ class Loop:
         self.accelerator, self.checkpoints = accelerator, checkpoints
         self.report: Callable[[str, Row], None] = lambda _kind, _row: None
         self.objective = Objective(recipe)
+        self.tally = Tally(ledger, task.given, task.true)
         self.stop = _make_stop(recipe, task.num_classes)
         self.optimizer = make_optimizer(model.parameters(), recipe)
         self.schedule = make_schedule(self.optimizer, recipe, self.steps)
@@ -98,7 +95,6 @@ class Loop:
             accelerator.device.type, enabled=layout.precision == "fp16"
         )
         self.position, self.history = Position(), History()
-        self._pending: list[Tensor] = []
         self._best_weights: dict[str, Tensor] = {}
         self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
         self._epoch_began = time.monotonic()
@@ -147,7 +143,7 @@ class Loop:
         self.optimizer.zero_grad()
         # Gradients are averaged over processes: the sum over the global batch, divided by it once.
         loss = losses.sum() * (self.accelerator.num_processes / batch.total)
-        self.accelerator.backward(self.scaler.scale(loss))
+        self.scaler.scale(loss).backward()
         if self.recipe.clip is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
@@ -155,32 +151,13 @@ class Loop:
         self.scaler.update()
         self.schedule.step()
         seen = len(given) if batch.counts else 0
-        self._record(
-            batch.index[:seen], logits[:seen].detach(), losses[:seen].detach(), given[:seen]
-        )
-
-    def _record(self, index: Tensor, logits: Tensor, losses: Tensor, given: Tensor) -> None:
-        payoff = self.objective.payoff(logits, self.position.epoch)
-        self.ledger.update(index, logits, given, payoff)
-        zero = losses.new_zeros(())
-        log_payoff = zero if payoff is None else payoff.log().clamp(max=_LOG_PAYOFF_SHOWN).sum()
-        clean_loss, clean, corrupt = zero, zero, zero
-        if self.task.true is not None:
-            right = self.task.true[index] == given
-            clean_loss, clean = (losses * right).sum(), right.sum()
-            corrupt = (~right).sum()
-        classes = logits[..., :-1]  # compared with the largest: argmax takes ten times longer
-        correct = (classes.gather(-1, given.unsqueeze(-1)) == classes.amax(-1, keepdim=True)).sum()
-        samples = zero + len(losses)
-        sums = (losses.sum(), correct, stake(logits).sum(), log_payoff, clean_loss, clean, corrupt)
-        self._pending.append(torch.stack([x.to(losses.dtype) for x in (*sums, samples)]))
+        self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
 
     def _look(self, interrupted: InterruptFlag, last: bool) -> None:
         """Add up the sums of the last steps over all processes, and decide from them."""
         position = self.position
         wishes = torch.tensor([float(bool(interrupted)), float(self._wants_save)])
-        sums = torch.stack(self._pending).double()
-        self._pending = []
+        sums = self.tally.take(self.objective, position.epoch).double()
         flat = torch.cat([sums.flatten(), wishes.to(sums)])
         flat = self.accelerator.reduce(flat, "sum").cpu()
         rows = flat[:-2].view_as(sums).tolist()
@@ -197,7 +174,7 @@ class Loop:
 
     def _note_step(self, step: int, sums: list[float]) -> None:
         position = self.position
-        row: Row = {"step": step, "epoch": position.epoch + 1, **_means(sums)}
+        row: Row = {"step": step, "epoch": position.epoch + 1, **means(sums)}
         if not row["loss"] < _DIVERGED:  # NaN is not, either
             raise self._diverged(f"loss must stay small, got {row['loss']:g} at step {step}")
         row["smoothed_loss"] = position.smoothed.add(row["loss"])
@@ -210,7 +187,7 @@ class Loop:
 
     def _end_epoch(self) -> None:
         position, task = self.position, self.task
-        row: Row = {"epoch": position.epoch + 1, "step": position.step, **_means(position.totals)}
+        row: Row = {"epoch": position.epoch + 1, "step": position.step, **means(position.totals)}
         row["smoothed_loss"] = self.history.steps[-1]["smoothed_loss"]
         row["learning_rate"] = float(self.schedule.get_last_lr()[0])
         if task.test is not None and task.test_labels is not None:
@@ -222,7 +199,7 @@ class Loop:
         self.history.epochs.append(row)
         self.report("epoch", row)
         position.epoch += 1
-        position.batch, position.totals = 0, [0.0] * len(_SUMS)
+        position.batch, position.totals = 0, [0.0] * len(SUMS)
         if isinstance(self.stop, ValidationStop):
             stopped = self.stop.update(row["validation_accuracy"])
             if self.stop.best_epoch == self.stop.epoch:
@@ -315,7 +292,6 @@ class Loop:
 
     def _checkpoint(self) -> Checkpoint:
         rng_tensors, rng_state = pack_rng()
-        pending = {"sums": torch.stack(self._pending)} if self._pending else {}
         return Checkpoint.join(
             {
                 "model": (self.plain_model().state_dict(), None),
@@ -325,7 +301,7 @@ class Loop:
                 "ledger": (self.whole_ledger().state_dict(), None),
                 "rng": ({name: self._gather(x) for name, x in rng_tensors.items()}, rng_state),
                 "history": self.history.packed(),
-                "position": (pending, asdict(self.position)),
+                "position": (self.tally.packed(), asdict(self.position)),
                 "stop": ({}, None if self.stop is None else self.stop.state_dict()),
             }
         )
@@ -349,11 +325,9 @@ class Loop:
         )
         position = _values(checkpoint, "position")
         self.position = Position(**{**position, "smoothed": Average(**position["smoothed"])})
-        pending = checkpoint.part("position")[0]
-        if pending:
-            # One process had these sums; now they are to be added up over all.
-            share = pending["sums"] * self.accelerator.is_main_process
-            self._pending = list(share.to(self.accelerator.device))
+        # One process had seen these; now all look at them together.
+        seen = checkpoint.part("position")[0]
+        self.tally.unpack(seen, mine=self.accelerator.is_main_process)
         if self.stop is not None:
             self.stop.load_state_dict(_values(checkpoint, "stop"))
         if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
@@ -383,24 +357,6 @@ def _make_stop(recipe: Recipe, num_classes: int) -> AnalyticalStop | ValidationS
         assert isinstance(recipe.payoff, int | float)
         return AnalyticalStop(recipe.rate, recipe.payoff, num_classes, recipe.noise)
     return ValidationStop(recipe.patience) if recipe.stop == "validation" else None
-
-
-def _means(sums: list[float]) -> Row:
-    """Sums over samples as means; what there was nothing of is left out."""
-    total = dict(zip(_SUMS, sums, strict=True))
-    samples = total["samples"]
-    row = {
-        "loss": total["loss"] / samples,
-        "train_accuracy": total["correct"] / samples,
-        "stake": total["stake"] / samples,
-    }
-    if total["log_payoff"]:
-        row["payoff"] = math.exp(total["log_payoff"] / samples)
-    if total["clean"]:
-        row["clean_loss"] = total["clean_loss"] / total["clean"]
-    if total["corrupt"]:
-        row["corrupt_loss"] = (total["loss"] - total["clean_loss"]) / total["corrupt"]
-    return row
 
 
 def _values(checkpoint: Checkpoint, part: str) -> dict[str, Any]:
