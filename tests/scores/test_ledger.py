@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from abstain.errors import AbstainError
-from abstain.scores.ledger import Ledger, reduced
+from abstain.scores.ledger import EVIDENCE_FLOOR, SNAPSHOT_EPOCHS, Ledger, reduced
 
-COLUMNS = ("belief", "margin", "wrong", "visits", "abstention", "payoff")
+COLUMNS = ("belief", "margin", "evidence", "wrong", "visits", "abstention", "payoff")
 SAMPLES, CLASSES = 20, 5
 
 
@@ -23,7 +23,7 @@ class SlowLedger:
     def __init__(self, samples):
         self.seen = [[] for _ in range(samples)]
 
-    def update(self, index, logits, given, payoff=None, has_abstention=True):
+    def update(self, index, logits, given, payoff=None, has_abstention=True, epoch=0):
         for position, (sample, row, y) in enumerate(
             zip(index.tolist(), logits.double().tolist(), given.tolist(), strict=True)
         ):
@@ -32,11 +32,17 @@ class SlowLedger:
             q = [bet / math.fsum(bets) for bet in bets]
             others = [q[j] for j in range(len(q)) if j != y]
             f = [math.exp(z - max(row)) for z in row]
+            odds = (q[y] + EVIDENCE_FLOOR) / (max(others) + EVIDENCE_FLOOR)
             self.seen[sample].append(
                 {
                     "belief": q[y],
                     "margin": q[y] - max(others),
                     "wrong": classes.index(max(classes)) != y,
+                    "evidence": math.log(odds),
+                    "epoch": epoch,
+                    "weight": 1 / epoch if epoch else 2**-10,
+                    "rival": q.index(max(others)),
+                    "rival_belief": max(others),
                     "abstention": f[-1] / math.fsum(f) if has_abstention else math.nan,
                     "payoff": math.nan if payoff is None else float(payoff[position]),
                 }
@@ -51,6 +57,8 @@ class SlowLedger:
                 return sum(values)
             if not values:
                 return math.nan
+            if name == "evidence":
+                return np.average(values, weights=[visit["weight"] for visit in visits])
             return math.fsum(values) / len(values) if name in ("belief", "margin") else values[-1]
 
         return torch.tensor([value(visits) for visits in self.seen]).float()
@@ -67,8 +75,8 @@ def batches(seed, steps=12, width=7, has_abstention=True):
 
 def filled(seed=0, **kwargs):
     ledger = Ledger(SAMPLES)
-    for batch in batches(seed, **kwargs):
-        ledger.update(*batch)
+    for epoch, batch in enumerate(batches(seed, **kwargs)):
+        ledger.update(*batch, epoch=epoch)
     return ledger
 
 
@@ -85,17 +93,29 @@ def same(a, b):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_agrees_with_the_slow_loop(dtype, has_abstention):
     fast, slow = Ledger(SAMPLES), SlowLedger(SAMPLES)
-    for index, logits, labels, payoff in batches(1, has_abstention=has_abstention):
+    for epoch, batch in enumerate(batches(1, has_abstention=has_abstention)):
+        index, logits, labels, payoff = batch
         # Only the input is rounded: both must then see the same values, in any precision.
         logits = logits.to(dtype)
-        fast.update(index, logits, labels, payoff, has_abstention)
-        slow.update(index, logits.float(), labels, payoff, has_abstention)
+        fast.update(index, logits, labels, payoff, has_abstention, epoch=epoch)
+        slow.update(index, logits.float(), labels, payoff, has_abstention, epoch)
     for name in COLUMNS:
         expected = slow.column(name)
         assert_close(
             getattr(fast, name).float(), expected, equal_nan=True, rtol=1e-5, atol=1e-6, msg=name
         )
     assert fast.visits[-3:].eq(0).all()
+    for snapshot in fast.snapshots:
+        assert snapshot.rival[-3:].eq(-1).all()
+        for sample, visits in enumerate(slow.seen):
+            kept = [visit for visit in visits if visit["epoch"] == snapshot.epoch]
+            assert (snapshot.rival[sample] == -1) == (not kept)
+            if kept:
+                assert snapshot.rival[sample] == kept[0]["rival"]
+                assert snapshot.belief[sample] == pytest.approx(kept[0]["belief"], abs=1e-3)
+                got = snapshot.rival_belief[sample]
+                assert got == pytest.approx(kept[0]["rival_belief"], abs=1e-3)
+    assert [snapshot.epoch for snapshot in fast.snapshots] == [0, 1, 2, 4, 8]
 
 
 def test_extreme_logits():
@@ -125,6 +145,8 @@ def test_a_visit_that_is_not_finite_is_not_counted(bad):
     assert ledger.visits.tolist() == [1, 2]
     assert ledger.belief.tolist() == [0.5, 0.5]
     assert ledger.abstention.isnan().tolist() == [True, False]
+    assert ledger.evidence.tolist() == [0.0, 0.0]
+    assert ledger.snapshots[0].rival.tolist() == [-1, 0]
 
 
 def test_loss_without_payoff_and_one_payoff_for_all():
@@ -161,9 +183,9 @@ def test_empty_batch_counts_as_a_step_only():
 @given(st.permutations(range(7)))
 def test_order_within_a_batch_does_not_matter(order):
     plain, shuffled = Ledger(SAMPLES), Ledger(SAMPLES)
-    for batch in batches(2):
-        plain.update(*batch)
-        shuffled.update(*(part[list(order)] for part in batch))
+    for epoch, batch in enumerate(batches(2)):
+        plain.update(*batch, epoch=epoch)
+        shuffled.update(*(part[list(order)] for part in batch), epoch=epoch)
     assert same(plain, shuffled)
 
 
@@ -179,13 +201,25 @@ def test_mean_is_steady_over_ten_thousand_visits():
 
 
 def test_sums_do_not_depend_on_the_order_of_batches():
-    visits = list(batches(3))
+    visits = list(enumerate(batches(3)))
     there, back = Ledger(SAMPLES), Ledger(SAMPLES)
-    for batch in visits:
-        there.update(*batch)
-    for batch in reversed(visits):
-        back.update(*batch)
-    assert torch.equal(there.state_dict()["sums"], back.state_dict()["sums"])
+    for epoch, batch in visits:
+        there.update(*batch, epoch=epoch)
+    for epoch, batch in reversed(visits):
+        back.update(*batch, epoch=epoch)
+    for name in ("sums", "rival", "beliefs"):
+        assert torch.equal(there.state_dict()[name], back.state_dict()[name])
+
+
+def test_every_doubling_of_the_training_counts_alike_as_evidence():
+    """Believed up to epoch 7 and disbelieved up to epoch 63: three doublings each, about half."""
+    ledger, index, labels = Ledger(1), torch.tensor([0]), torch.tensor([0])
+    for epoch in range(64):
+        logits = torch.tensor([[9.0, 0.0]]) if 0 < epoch < 8 else torch.tensor([[0.0, 9.0]])
+        ledger.update(index, logits, labels, None, False, epoch=epoch)
+    assert abs(ledger.evidence.item()) < 0.5
+    assert ledger.margin.item() < -0.7
+    assert [snapshot.epoch for snapshot in ledger.snapshots] == list(SNAPSHOT_EPOCHS[:-1])
 
 
 def test_bytes_per_sample():
@@ -212,10 +246,10 @@ def test_merge_is_associative_and_commutative(seeds, order):
 def test_merged_processes_equal_one_process():
     """Each batch split over three processes, unevenly: the same bits as if one had seen it all."""
     one, ranks = Ledger(SAMPLES), [Ledger(SAMPLES) for _ in range(3)]
-    for batch in batches(4):
-        one.update(*batch)
+    for epoch, batch in enumerate(batches(4)):
+        one.update(*batch, epoch=epoch)
         for ledger, rows in zip(ranks, ([0, 3, 5, 6], [1, 2, 4], []), strict=True):
-            ledger.update(*(part[rows] for part in batch))
+            ledger.update(*(part[rows] for part in batch), epoch=epoch)
     before = ranks[1].table(range(SAMPLES), range(SAMPLES))
     assert same(one, ranks[0].merge(ranks[1:]))
     for name, column in ranks[1].table(range(SAMPLES), range(SAMPLES)).items():
@@ -245,16 +279,16 @@ def test_reduced_with_a_fake_gather_equals_merge():
 
 
 def test_resumed_processes_end_where_an_uninterrupted_one_does():
-    visits = list(batches(5))
+    visits = list(enumerate(batches(5)))
     one = Ledger(SAMPLES)
-    for batch in visits:
-        one.update(*batch)
+    for epoch, batch in visits:
+        one.update(*batch, epoch=epoch)
     ranks = [Ledger(SAMPLES), Ledger(SAMPLES)]
 
     def train(part):
-        for batch in part:
-            ranks[0].update(*(column[:4] for column in batch))
-            ranks[1].update(*(column[4:] for column in batch))
+        for epoch, batch in part:
+            ranks[0].update(*(column[:4] for column in batch), epoch=epoch)
+            ranks[1].update(*(column[4:] for column in batch), epoch=epoch)
 
     train(visits[:5])
     saved = {key: value.clone() for key, value in ranks[0].merge(ranks[1:]).state_dict().items()}
@@ -320,7 +354,7 @@ def test_table_has_a_row_per_sample_and_nan_where_nothing_is_known():
     assert list(table) == ["id", "given", *COLUMNS]
     assert {len(column) for column in table.values()} == {SAMPLES}
     assert table["id"][3] == "3.png"
-    for name in ("belief", "margin", "abstention", "payoff"):
+    for name in ("belief", "margin", "evidence", "abstention", "payoff"):
         assert np.isnan(table[name][-3:]).all()
         assert np.isfinite(table[name][table["visits"] > 0]).all()
     assert table["visits"][-3:].tolist() == table["wrong"][-3:].tolist() == [0, 0, 0]

@@ -1,10 +1,13 @@
 """What each sample did over training: `Ledger`, kept from logits that the training step has anyway.
 
 A score averaged over training tells wrong labels better than one taken at its end, when the model
-may have memorised them; so the ledger adds up every visit, in memory that does not grow.
+may have memorised them; so the ledger adds up every visit, in memory that does not grow. And what
+was believed in the first epochs owes little to the label itself; so of a few epochs, each twice as
+late as the one before, it keeps which other class was likeliest, and how likely.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,21 +17,43 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 
-__all__ = ["Ledger", "reduced"]
+__all__ = ["EVIDENCE_FLOOR", "SNAPSHOT_EPOCHS", "Ledger", "Snapshot", "reduced"]
+
+SNAPSHOT_EPOCHS = (0, 1, 2, 4, 8, 16, 32, 64)
+"""Epochs, from 0, of which the ledger keeps a snapshot: every doubling of the training counts."""
+EVIDENCE_FLOOR = 0.01
+"""Beliefs below this differ by nothing that is worth knowing."""
 
 # Sums are whole multiples of 2⁻³²: adding integers is exact, so neither the order of the batches
 # nor the number of processes changes a bit of them, and 2³¹ visits fit.
 _UNITS = 2**32
-_VISITS, _WRONG, _BELIEF, _RIVAL = range(4)
+_VISITS, _WRONG, _BELIEF, _RIVAL, _WEIGHT, _EVIDENCE = range(6)
+# In the first epoch the model knows little: it counts only for a sample not seen in any other.
+_FIRST_EPOCH_WEIGHT = 2.0**-10
+_NO_CLASS, _NO_BELIEF = -1, -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What was believed of each sample in one epoch; −1 where it was not seen in it."""
+
+    epoch: int
+    rival: Tensor
+    """(N,) int32: the likeliest class but the given one."""
+    belief: Tensor
+    """(N,) float16: belief in the given label."""
+    rival_belief: Tensor
+    """(N,) float16: belief in the rival."""
 
 
 class Ledger:
-    """Statistics of each sample over training, 44 bytes a sample, on the device of the training.
+    """Statistics of each sample over training, 124 bytes a sample, on the device of the training.
 
     Kept are sums over all visits of a sample (how many there were, how many predictions were
-    wrong, the belief in the given label and in the likeliest other one), and the abstention f_0
-    and the payoff λ of the last visit. A visit whose logits are not finite tells nothing: it is
-    not counted, and leaves an abstention of NaN.
+    wrong, the belief in the given label and in the likeliest other one, the evidence for the given
+    label), the abstention f_0 and the payoff λ of the last visit, and snapshots of a few epochs. A
+    visit whose logits are not finite tells nothing: it is not counted, and leaves an abstention of
+    NaN.
 
     Where several processes train one model, each keeps a ledger of its own and calls `update` in
     every step, if only with an empty batch, so that their steps agree; `reduced` makes the ledger
@@ -51,15 +76,18 @@ class Ledger:
     tensor([1, 0, 1])
     """
 
-    BYTES_PER_SAMPLE = 4 * 8 + 3 * 4
+    BYTES_PER_SAMPLE = 6 * 8 + 3 * 4 + len(SNAPSHOT_EPOCHS) * (4 + 2 + 2)
 
     def __init__(self, num_samples: int, device: torch.device | str = "cpu") -> None:
         if num_samples < 1:
             raise AbstainError(f"num_samples must be at least 1, got {num_samples}")
-        self._sums = torch.empty(num_samples, 4, dtype=torch.int64, device=device)
+        self._sums = torch.empty(num_samples, 6, dtype=torch.int64, device=device)
         self._abstention = torch.empty(num_samples, dtype=torch.float32, device=device)
         self._payoff = torch.empty_like(self._abstention)
         self._last_step = torch.empty(num_samples, dtype=torch.int32, device=device)
+        kept = (len(SNAPSHOT_EPOCHS), num_samples)
+        self._rival = torch.empty(kept, dtype=torch.int32, device=device)
+        self._beliefs = torch.empty(2, *kept, dtype=torch.float16, device=device)
         # A tensor, not a number: `update` can then be compiled once and recorded as a CUDA graph.
         self._step = torch.zeros((), dtype=torch.int32, device=device)
         self.clear()
@@ -75,10 +103,12 @@ class Ledger:
         given: Tensor,
         payoff: Tensor | float | None = None,
         has_abstention: bool = True,
+        *,
+        epoch: int = 0,
     ) -> None:
         """Add one visit of each sample of a batch; makes no copy to the host.
 
-        Its cost is that of some thirty small operations. Where these matter (a GPU, small batches)
+        Its cost is that of some forty small operations. Where these matter (a GPU, small batches)
         record them in a CUDA graph, or pass the detached logits of several batches at once.
 
         Args:
@@ -87,6 +117,8 @@ class Ledger:
             given: (B,) given labels, int64 in [0, m).
             payoff: λ of each sample or of all; may be infinite; None if the loss has no payoff.
             has_abstention: Whether there is an abstention output.
+            epoch: The pass over the data that this visit belongs to, from 0: it decides how much
+                the visit counts as evidence, and whether a snapshot is kept.
         """
         logits = logits.float()
         label = given.unsqueeze(-1)
@@ -102,10 +134,19 @@ class Ledger:
         bets = weights[:, :-1] if has_abstention else weights
         total = bets.sum(-1, keepdim=True)
         bet = bets.gather(-1, label)
-        rival = bets.scatter_(-1, label, 0.0).amax(-1, keepdim=True)
+        others = bets.scatter_(-1, label, 0.0)
+        rival = others.amax(-1, keepdim=True)
+        # log (q_given + floor) / (q_rival + floor), each visit weighted by 1/epoch: so that every
+        # doubling of the training counts alike, and the long end, where labels are learnt by
+        # heart, does not drown the beginning.
+        floor = EVIDENCE_FLOOR * total
+        weight = total * (1 / epoch if epoch else _FIRST_EPOCH_WEIGHT)
+        evidence = torch.log((bet + floor) / (rival + floor)) * weight
         # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
         # logits are not finite, and then the whole row becomes 0.
-        visit = torch.cat((total, total * wrong, bet, rival), -1).div_(total)
+        visit = torch.cat((total, total * wrong, bet, rival, weight, evidence), -1).div_(total)
+        if epoch in SNAPSHOT_EPOCHS:
+            self._keep(SNAPSHOT_EPOCHS.index(epoch), index, others, visit)
         self._sums.index_add_(0, index, visit.mul_(_UNITS).nan_to_num_(0.0).long())
         if has_abstention:
             f_0 = torch.sigmoid(gaps[:, -1] - total.squeeze(-1).log_())
@@ -118,6 +159,15 @@ class Ledger:
             self._payoff.index_fill_(0, index, torch.nan if payoff is None else payoff)
         self._last_step.index_copy_(0, index, self._step.expand(index.shape))
         self._step += 1
+
+    def _keep(self, place: int, index: Tensor, others: Tensor, visit: Tensor) -> None:
+        """Keep this epoch's beliefs of some samples, unless they are not finite."""
+        finite = visit[:, _VISITS] == 1
+        rival = others.argmax(-1).int().where(finite, _NO_CLASS)
+        self._rival[place].index_copy_(0, index, rival)
+        for kept, column in zip(self._beliefs, (_BELIEF, _RIVAL), strict=True):
+            beliefs = visit[:, column].where(finite, _NO_BELIEF)
+            kept[place].index_copy_(0, index, beliefs.half())
 
     @property
     def visits(self) -> Tensor:
@@ -140,6 +190,26 @@ class Ledger:
         return self._mean(self._sums[:, _BELIEF] - self._sums[:, _RIVAL])
 
     @property
+    def evidence(self) -> Tensor:
+        """Mean of log (q_given + floor)/(q_rival + floor) over visits, weighted by 1/epoch, or NaN.
+
+        The mean over log time. On planted errors it ranks labels better than the plain mean of
+        beliefs or margins wherever a model ends up learning some of them by heart.
+        """
+        return (self._sums[:, _EVIDENCE] / self._sums[:, _WEIGHT]).float()
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """What was believed in each of `SNAPSHOT_EPOCHS` that the training came to."""
+        return [
+            Snapshot(epoch=epoch, rival=rival, belief=belief, rival_belief=rival_belief)
+            for epoch, rival, belief, rival_belief in zip(
+                SNAPSHOT_EPOCHS, self._rival, *self._beliefs, strict=True
+            )
+            if bool((rival != _NO_CLASS).any())
+        ]
+
+    @property
     def abstention(self) -> Tensor:
         """f_0 at the last visit; NaN if never visited, or without an abstention output."""
         return self._abstention.clone()
@@ -158,13 +228,16 @@ class Ledger:
         self._abstention.fill_(torch.nan)
         self._payoff.fill_(torch.nan)
         self._last_step.fill_(-1)
+        self._rival.fill_(_NO_CLASS)
+        self._beliefs.fill_(_NO_BELIEF)
 
     def merge(self, others: Iterable["Ledger"]) -> "Ledger":
         """A ledger of all visits of this one and others, which stay as they are.
 
         Sums add up exactly. Abstention and payoff are those of the visit at the latest step; where
         several ledgers visited a sample in that same step, the greatest of theirs, and NaN if one
-        of them has NaN. So neither order nor grouping matters.
+        of them has NaN. So neither order nor grouping matters. Of a snapshot, one ledger has each
+        sample, as an epoch visits it once.
 
         >>> one, two = Ledger(2), Ledger(2)
         >>> one.update(torch.tensor([0]), torch.zeros(1, 3), torch.tensor([0]))
@@ -198,6 +271,8 @@ class Ledger:
                 "abstention": stacked["abstention"].where(is_last, -torch.inf).amax(0),
                 "payoff": stacked["payoff"].where(is_last, -torch.inf).amax(0),
                 "last_step": latest,
+                "rival": stacked["rival"].amax(0),
+                "beliefs": stacked["beliefs"].amax(0),
                 "step": stacked["step"].amax(0),
             }
         )
@@ -210,6 +285,8 @@ class Ledger:
             "abstention": self._abstention,
             "payoff": self._payoff,
             "last_step": self._last_step,
+            "rival": self._rival,
+            "beliefs": self._beliefs,
             "step": self._step,
         }
 
@@ -251,7 +328,7 @@ class Ledger:
                     f"{name} must have one entry for each of {len(self)} samples, "
                     f"got the shape {column.shape}"
                 )
-        statistics = ("belief", "margin", "wrong", "visits", "abstention", "payoff")
+        statistics = ("belief", "margin", "evidence", "wrong", "visits", "abstention", "payoff")
         return columns | {name: getattr(self, name).numpy(force=True) for name in statistics}
 
 

@@ -50,7 +50,7 @@ class Tally:
         self._steps = []
         given = self.given[index]
         payoff = objective.payoff(logits, epoch)
-        self.ledger.update(index, logits, given, payoff)
+        self.ledger.update(index, logits, given, payoff, epoch=epoch)
         zeros = torch.zeros_like(losses)
         right = zeros if self.true is None else (self.true[index] == given).to(losses)
         corrupt = zeros if self.true is None else 1 - right
