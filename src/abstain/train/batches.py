@@ -79,7 +79,8 @@ class Batches:
     def _fetch(self, indices: list[Tensor]) -> Iterator[Tensor]:
         if isinstance(self.inputs, Tensor):
             for index in indices:
-                yield self.inputs[index.to(self.inputs.device)]
+                # Not by [index], which takes ten times longer.
+                yield self.inputs.index_select(0, index.to(self.inputs.device))
             return
         loader = DataLoader(
             cast("torch.utils.data.Dataset[Tensor]", self.inputs),
