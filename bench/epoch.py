@@ -53,7 +53,7 @@ class CrossEntropy(Objective):
 class NoLedger:
     """Keeps nothing."""
 
-    def update(self, *arguments):
+    def update(self, *arguments, **settings):
         pass
 
     def state_dict(self):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from abstain.errors import AbstainError
 from abstain.train.coteaching import CoTeachingPlan, exchange, train_pair
 from abstain.train.recipe import Recipe
 
@@ -71,6 +72,18 @@ def test_the_plan_follows_the_recipe():
     assert plan.kept(1) == pytest.approx(1 - 0.045)
     assert plan.learning_rate_at(79) == 0.01
     assert plan.learning_rate_at(199) == pytest.approx(0.01 / 120)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, r"rate must be given .* 'coteaching-plus', got none.*use method 'schedule'"),
+        ({"rate": 0.2, "schedule": "cosine"}, "schedule must be constant .* got 'cosine'"),
+    ],
+)
+def test_a_recipe_that_cannot_be_co_taught_is_refused(settings, reason):
+    with pytest.raises(AbstainError, match=reason):
+        Recipe.of("coteaching-plus", **settings)
 
 
 def test_a_pair_learns_in_spite_of_wrong_labels():

@@ -377,13 +377,6 @@ def test_says_what_cannot_be_stacked(changes, words):
         train_stacked(task, [recipe, replace(recipe, **changes)], device="cpu")
 
 
-def test_coteaching_needs_the_rate():
-    task = make_task("mlp")
-    recipe = replace(resolved("nll", task), method="coteaching-plus")
-    with pytest.raises(AbstainError, match="rate must be given for co-teaching"):
-        train_stacked(task, [recipe], device="cpu")
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("side", "channels", "outputs"), [(28, 1, 24), (12, 24, 56), (14, 8, 16)])

@@ -63,7 +63,7 @@ class Recipe:
     """How images lie in memory; likewise. It changes how sums round, so a repetition needs it."""
     stop: StopName = "never"
     rate: float | None = None
-    """Share of wrong labels, for the analytical stop."""
+    """Share of wrong labels, for the analytical stop and for co-teaching."""
     noise: str = "symmetric"
     """Kind of noise that the analytical stop assumes."""
     patience: int = 5
@@ -121,6 +121,17 @@ class Recipe:
                 raise AbstainError(
                     "stop='analytical' needs loss='gamblers' with a fixed payoff, "
                     f"got loss={self.loss!r} and payoff={self.payoff!r}"
+                )
+        if self.method == "coteaching-plus":
+            if self.rate is None:
+                raise AbstainError(
+                    "rate must be given for method 'coteaching-plus', got none: it is the share of "
+                    "wrong labels; without knowing it, use method 'schedule', 'lq' or 'ves'"
+                )
+            if self.schedule != "constant":
+                raise AbstainError(
+                    "schedule must be constant for method 'coteaching-plus', which sets the "
+                    f"learning rate of every epoch by itself, got {self.schedule!r}"
                 )
 
     def resolved(self, *, num_samples: int, num_classes: int) -> "Recipe":
@@ -187,6 +198,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "lq": {"loss": "lq", "warm_up": 0},
     "lq-truncated": {"loss": "lq", "truncate": 0.5},
     "nll": {"loss": "nll"},
+    # Cross-entropy is the gambler's loss at an infinite payoff, and its plateau is the entropy of
+    # the labels.
+    "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
+    "coteaching-plus": {"payoff": math.inf},
 }
 """What `--method` can say: the settings in which a method differs from the default."""
 
