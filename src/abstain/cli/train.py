@@ -1,16 +1,14 @@
 """`abstain train`: a robust model from a source of doubtful labels."""
 
 import json
-import sys
-from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_for_all, training
 from abstain.errors import AbstainError
 
 # Narrow enough for 80 columns; a blank line keeps examples apart in every release of typer.
@@ -46,7 +44,7 @@ def train(
     features: Annotated[
         list[str] | None,
         typer.Option(
-            help="A feature column; repeat for more. Found by looking unless said.",
+            help="A feature column, found by looking unless said (repeat for more); or an .npy.",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -202,8 +200,8 @@ def train(
     }  # fmt: skip
     settings = {name: value for name, value in settings.items() if value is not None}
     options: dict[str, Any] = {
-        "label": label, "features": features, "data_dir": data_dir, "image_size": image_size,
-        "skip_bad": skip_bad or None,
+        "label": label, "features": feature_option(features), "data_dir": data_dir,
+        "image_size": image_size, "skip_bad": skip_bad or None,
     }  # fmt: skip
     options = {name: value for name, value in options.items() if value is not None}
     if sum(x is not None for x in (source, resume, from_)) != 1:
@@ -219,9 +217,9 @@ def train(
         return
     recipe, source, test, options = _resolve(source, from_, method, settings, test, options)
     if dry_run:
-        _show_recipe(source, recipe, options, as_json)
+        show_recipe(source, recipe, options, as_json=as_json)
         return
-    folder = out or _new_folder(source, recipe.method)
+    folder = out or new_folder(source, recipe.method)
     _train(
         source, recipe, test=test, folder=folder, show=not as_json, save_every=save_every,
         as_json=as_json, **options,
@@ -264,28 +262,12 @@ def _train(
     as_json: bool,
     **arguments: Any,  # noqa: ANN401
 ) -> None:
-    try:
-        from abstain.train.run import train as run
-    except ModuleNotFoundError as error:
-        raise AbstainError(
-            f"training needs the package {error.name}, which is not installed; "
-            "run: pip install 'abstain[train]'"
-        ) from None
-    from abstain.train.interrupt import Interrupted
-
     place = resume or folder
-    try:
+    with training("train", place):
+        from abstain.train.run import train as run
+
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
-    except Interrupted:
-        _say_interrupted(f"Interrupted and saved. Go on with: abstain train --resume {place}")
-    except KeyboardInterrupt:
-        begun = place is not None and (place / "run.json").exists()
-        _say_interrupted(
-            f"Interrupted. Go on with: abstain train --resume {place}"
-            if begun
-            else "Interrupted before the training began: there was nothing to save."
-        )
-    if not _speaks_for_all():
+    if not speaks_for_all():
         return
     summary = {**trained.summary(), "folder": str(place)}
     if as_json:
@@ -320,46 +302,6 @@ def _percent(share: float) -> str:
     if percent == 0 or percent >= 1:
         return f"{percent:.1f}%"
     return f"{Decimal(f'{percent:.1e}'):f}%" if percent >= 1e-6 else f"{percent:.1e}%"
-
-
-def _say_interrupted(text: str) -> NoReturn:
-    if _speaks_for_all():
-        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
-    sys.exit(130)
-
-
-def _show_recipe(source: Any, recipe: Any, options: dict[str, Any], as_json: bool) -> None:  # noqa: ANN401
-    """What would be run, with everything filled in from the data."""
-    from abstain.data import fit_encoder, load
-    from abstain.models import default_model
-
-    data = load(source, **options)
-    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
-    values = recipe.as_json()
-    values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
-    about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
-    if as_json:
-        typer.echo(json.dumps({**about, "recipe": values}))
-        return
-    table = Table("setting", "value", box=None)
-    for name, value in {**about, **values}.items():
-        table.add_row(name, str(value))
-    Console(highlight=False).print(table)
-
-
-def _new_folder(source: object, method: str) -> Path:
-    """A name that says what was run, and that no earlier run has."""
-    stem = Path(str(source).removeprefix("hf:")).stem or "data"
-    return Path("runs") / f"{stem}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
-
-
-def _speaks_for_all() -> bool:
-    """Take leave of the other processes, if there are any; only the main one goes on to speak."""
-    from accelerate import PartialState
-
-    state = PartialState()
-    state.destroy_process_group()  # or torch warns of it at the end
-    return bool(state.is_main_process)
 
 
 def _number_or_rule(payoff: str | None) -> float | str | None:

@@ -1,0 +1,95 @@
+"""What the commands that train have in common: interruptions, processes, folders, dry runs."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from abstain.errors import AbstainError
+
+
+@contextmanager
+def training(command: str, place: Path | None) -> Iterator[None]:
+    """Around a training: say how to go on after Ctrl-C, and what to install where it cannot run."""
+    try:
+        from abstain.train.interrupt import Interrupted
+        from abstain.train.run import train as _  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise AbstainError(
+            f"training needs the package {error.name}, which is not installed; "
+            "run: pip install 'abstain[train]'"
+        ) from None
+    try:
+        yield
+    except Interrupted:
+        _leave(f"Interrupted and saved. Go on with: abstain {command} --resume {place}")
+    except KeyboardInterrupt:
+        begun = place is not None and (place / "run.json").exists()
+        _leave(
+            f"Interrupted. Go on with: abstain {command} --resume {place}"
+            if begun
+            else "Interrupted before the training began: there was nothing to save."
+        )
+
+
+def speaks_for_all() -> bool:
+    """Take leave of the other processes, if there are any; only the main one goes on to speak."""
+    from accelerate import PartialState
+
+    state = PartialState()
+    state.destroy_process_group()  # or torch warns of it at the end
+    return bool(state.is_main_process)
+
+
+def new_folder(source: object, what: str, where: str = "runs") -> Path:
+    """A name that says what was run, and that no earlier run has."""
+    stem = Path(str(source).removeprefix("hf:")).stem or "data"
+    return Path(where) / f"{stem}-{what}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401
+    """What would be run, with everything filled in from the data."""
+    from abstain.data import fit_encoder, load
+    from abstain.data.given_features import is_feature_file, with_features
+    from abstain.models import default_model
+
+    features = options.get("features")
+    given = is_feature_file(features)
+    data = load(source, **{k: v for k, v in options.items() if k != "features" or not given})
+    if given:
+        data = with_features(data, features)
+    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    values = recipe.as_json()
+    values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
+    about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
+    if as_json:
+        typer.echo(json.dumps({**about, "recipe": values}))
+        return
+    table = Table("setting", "value", box=None)
+    for name, value in {**about, **values}.items():
+        table.add_row(name, str(value))
+    Console(highlight=False).print(table)
+
+
+def feature_option(features: list[str] | None) -> str | list[str] | None:
+    """Columns as they are; the name of one `.npy` by itself."""
+    from abstain.data.given_features import is_feature_file
+
+    if features is None or not any(is_feature_file(name) for name in features):
+        return features
+    if len(features) > 1:
+        raise AbstainError(f"--features must be columns or one .npy, got {', '.join(features)}")
+    return features[0]
+
+
+def _leave(text: str) -> NoReturn:
+    if speaks_for_all():
+        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
+    sys.exit(130)
