@@ -8,23 +8,31 @@ wrong labels over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
+Of several processes, each exchanges within its own part of a batch. What a run tells (history,
+ledger, model) is of the first network.
+
 This is the method as it is described. The public code also feeds probabilities into cross-entropy,
 divides a mean by the number kept once more, and never uses the first sample.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import bet_loss
+from abstain.train.objective import Objective
 from abstain.train.recipe import Recipe
 
 METHOD = "coteaching-plus"
 """The `Recipe.method` that asks for a pair."""
 
+# The second network of a pair starts from a seed that no first one is likely to have.
+_PARTNER = 2**31
 _RAMP = 10
 # Of 200 epochs: the share after which learning rate and momentum fall.
 _DECAY_FROM = 0.4
@@ -80,6 +88,13 @@ class CoTeachingPlan:
         """Of Adam: it forgets faster once the learning rate falls."""
         return _LATE_BETA1 if epoch >= _DECAY_FROM * self.epochs else _BETA1
 
+    def set_for(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        """Give an optimiser the learning rate and, if it is of Adam's kind, the β1 of an epoch."""
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate_at(epoch)
+            if "betas" in group:
+                group["betas"] = (self.beta1(epoch), *group["betas"][1:])
+
 
 def exchange(
     predictions: Tensor,
@@ -124,29 +139,74 @@ def exchange(
     return chosen.flip(-2)
 
 
-def co_teach(
-    pair: tuple[nn.Module, nn.Module],
-    optimizers: tuple[torch.optim.Optimizer, torch.optim.Optimizer],
-    inputs: Tensor,
-    given: Tensor,
-    plan: CoTeachingPlan,
-    epoch: int,
-) -> Tensor:
-    """One step of both networks; the losses (2, B) before it."""
-    logits = torch.stack([model(inputs) for model in pair])
-    losses = bet_loss(logits, given.expand(2, -1), torch.inf)  # cross-entropy on all m+1 outputs
-    counts = torch.ones_like(losses, dtype=torch.bool)
-    predictions = logits[..., :-1].argmax(-1)
+def partner_seed(seed: int) -> int:
+    """Of the weights with which the second network of a pair begins, by that of the first."""
+    return (seed + _PARTNER) % 2**32
+
+
+class Pair(nn.Module):
+    """Two networks of the same outputs that see the same batch.
+
+    In training it gives the logits of both, (2, B, m+1); otherwise those of the first, which is
+    the model that co-teaching is for.
+
+    >>> pair = Pair(nn.Linear(4, 3), nn.Linear(4, 3))
+    >>> pair(torch.zeros(5, 4)).shape, pair.eval()(torch.zeros(5, 4)).shape
+    (torch.Size([2, 5, 3]), torch.Size([5, 3]))
+    """
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits."""
+        if self.training:
+            return torch.stack((self.first(inputs), self.second(inputs)))
+        logits: Tensor = self.first(inputs)
+        return logits
+
+
+class PairObjective(Objective):
+    """What a step of a pair minimises: each network's cross-entropy on what the other chose.
+
+    >>> recipe = Recipe.of("coteaching-plus", rate=0.5, epochs=20, warm_up=0)
+    >>> total, logits, losses = PairObjective(recipe).judge(
+    ...     torch.zeros(2, 4, 11), torch.arange(4), epoch=0
+    ... )
+    >>> total / 4, losses   # at first both are trained on all
+    (tensor(4.7958), tensor([2.3979, 2.3979, 2.3979, 2.3979]))
+    """
+
+    @cached_property
+    def _plan(self) -> CoTeachingPlan:
+        return CoTeachingPlan.of(self.recipe)
+
+    def __call__(self, logits: Tensor, given: Tensor, epoch: int) -> Tensor:
+        """The losses (2, B) of both networks: cross-entropy on all m+1 outputs, in every epoch."""
+        return bet_loss(logits, given.expand(2, -1), math.inf)
+
+    def begin_epoch(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        """Let learning rate and momentum follow the plan."""
+        self._plan.set_for(optimizer, epoch)
+
+    def judge(self, logits: Tensor, given: Tensor, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The two means over what was chosen, times the samples; what the first network said."""
+        losses = self(logits, given, epoch)
+        total = len(given) * _taught(logits, losses, self._plan, epoch)
+        return total, logits[0], losses[0]
+
+
+def _taught(logits: Tensor, losses: Tensor, plan: CoTeachingPlan, epoch: int) -> Tensor:
+    """The mean loss of each network over the samples that train it, added up."""
     trains = exchange(
-        predictions, losses.detach(), counts, plan.kept(epoch), plan.by_disagreement(epoch)
+        logits[..., :-1].argmax(-1),
+        losses.detach(),
+        torch.ones_like(losses, dtype=torch.bool),
+        plan.kept(epoch),
+        plan.by_disagreement(epoch),
     )
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    loss = ((losses * trains).sum(-1) / trains.sum(-1)).sum()
-    loss.backward()  # type: ignore[no-untyped-call]
-    for optimizer in optimizers:
-        optimizer.step()
-    return losses.detach()
+    return ((losses * trains).sum(-1) / trains.sum(-1)).sum()
 
 
 def train_pair(
@@ -154,18 +214,22 @@ def train_pair(
     epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
     plan: CoTeachingPlan,
 ) -> None:
-    """Train a pair in place, in the plainest way; `train_stacked` does the same to many at once.
+    """Train a pair in place, in the plainest way; the loop and `train_stacked` do the same.
 
     Args:
         pair: two networks with different initial weights, m+1 outputs each.
         epochs: for each epoch its batches, as inputs and given labels.
         plan: the rest.
     """
-    first, second = (torch.optim.Adam(model.parameters(), plan.learning_rate) for model in pair)
+    optimizers = [torch.optim.Adam(model.parameters(), plan.learning_rate) for model in pair]
     for epoch, batches in enumerate(epochs):
-        for optimizer in (first, second):
-            for group in optimizer.param_groups:
-                group["lr"] = plan.learning_rate_at(epoch)
-                group["betas"] = (plan.beta1(epoch), 0.999)
+        for optimizer in optimizers:
+            plan.set_for(optimizer, epoch)
         for inputs, given in batches:
-            co_teach(pair, (first, second), inputs, given, plan, epoch)
+            logits = torch.stack([model(inputs) for model in pair])
+            losses = bet_loss(logits, given.expand(2, -1), math.inf)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            _taught(logits, losses, plan, epoch).backward()  # type: ignore[no-untyped-call]
+            for optimizer in optimizers:
+                optimizer.step()

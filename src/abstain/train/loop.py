@@ -17,8 +17,10 @@ from torch import Tensor
 from abstain.data import Encoder
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger, reduced
+from abstain.train import coteaching
 from abstain.train.batches import Batch, Batches
 from abstain.train.checkpoint import Checkpoint, CheckpointFolder
+from abstain.train.coteaching import Pair, PairObjective
 from abstain.train.history import Average, History, Row
 from abstain.train.interrupt import Interrupted, InterruptFlag
 from abstain.train.layout import Layout, used_devices
@@ -83,7 +85,8 @@ class Loop:
         self.task, self.recipe, self.layout, self.ledger = task, recipe, layout, ledger
         self.accelerator, self.checkpoints = accelerator, checkpoints
         self.report: Callable[[str, Row], None] = lambda _kind, _row: None
-        self.objective = Objective(recipe)
+        is_pair = recipe.method == coteaching.METHOD
+        self.objective = PairObjective(recipe) if is_pair else Objective(recipe)
         self.tally = Tally(ledger, task.given, task.true)
         self.stop = _make_stop(recipe, task.num_classes)
         self.optimizer = make_optimizer(model.parameters(), recipe)
@@ -117,6 +120,7 @@ class Loop:
     def _epoch(self, interrupted: InterruptFlag) -> None:
         position = self.position
         self.model.train()
+        self.objective.begin_epoch(self.optimizer, position.epoch)
         for batch in self.task.training.epoch(position.epoch, start=position.batch):
             self._step(batch)
             position.batch += 1
@@ -137,12 +141,10 @@ class Loop:
         with self.layout.autocast(inputs.device):
             logits = self.model(inputs)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
-        losses = self.objective(logits, given, epoch)
-        if not batch.counts:
-            losses = losses * 0
+        total, logits, losses = self.objective.judge(logits, given, epoch)
         self.optimizer.zero_grad()
         # Gradients are averaged over processes: the sum over the global batch, divided by it once.
-        loss = losses.sum() * (self.accelerator.num_processes / batch.total)
+        loss = total * (batch.counts * self.accelerator.num_processes / batch.total)
         self.scaler.scale(loss).backward()
         if self.recipe.clip is not None:
             self.scaler.unscale_(self.optimizer)
@@ -245,11 +247,14 @@ class Loop:
         )
 
     def final_model(self) -> torch.nn.Module:
-        """The model at the end or, under the validation stop, of its best epoch; on the CPU."""
+        """The model at the end or, under the validation stop, of its best epoch; on the CPU.
+
+        Of a pair it is the first network.
+        """
         model = self.plain_model()
         if isinstance(self.stop, ValidationStop):
             model.load_state_dict(self._best_weights)
-        return model.cpu()
+        return (model.first if isinstance(model, Pair) else model).cpu()
 
     def plain_model(self) -> torch.nn.Module:
         """The model without what Accelerate wrapped around it."""

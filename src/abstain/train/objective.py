@@ -50,10 +50,18 @@ class Objective:
             classes, given, recipe.q, recipe.truncate, reduction="none"
         )
 
+    def begin_epoch(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        """Set what the optimiser does differently in this epoch: by itself nothing."""
+
+    def judge(self, logits: Tensor, given: Tensor, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What a step minimises, summed over its samples; the logits and losses that it tells."""
+        losses = self(logits, given, epoch)
+        return losses.sum(), logits, losses
+
     def payoff(self, logits: Tensor, epoch: int) -> Tensor | None:
-        """The payoff per sample that the loss used; None where it has none."""
+        """The payoff per sample that the loss used; None where it has none, or no finite one."""
         recipe = self.recipe
-        if recipe.loss != "gamblers" or self.is_warm_up(epoch):
+        if recipe.loss != "gamblers" or recipe.payoff == math.inf or self.is_warm_up(epoch):
             return None
         if isinstance(recipe.payoff, str):
             return log_payoff(recipe.payoff, logits, recipe.guard).exp()

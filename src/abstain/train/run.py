@@ -20,8 +20,10 @@ from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
+from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
+from abstain.train.coteaching import Pair, partner_seed
 from abstain.train.display import live_display
 from abstain.train.folder import RunFolder, fingerprint, make_model
 from abstain.train.history import History, Row
@@ -85,7 +87,8 @@ def train(
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
         model: A torch classifier of your own with one output per class, which is widened by the
-            abstention output in place; or already with one more.
+            abstention output in place; or already with one more. For co-teaching, a
+            `train.coteaching.Pair` of two.
         resume: Go on with the run in `folder`; recipe and source then come from there. Data in
             memory and a model of your own must be given again.
         show: Show progress, where there is a terminal.
@@ -259,6 +262,12 @@ def _model(
 ) -> tuple[torch.nn.Module, str | None]:
     """A model of m+1 outputs, and its name; None for a module that the caller made."""
     encoder, m = task.encoder, task.num_classes
+    is_pair = recipe.method == coteaching.METHOD
+    if model is not None and isinstance(model, Pair) != is_pair:
+        raise AbstainError(
+            f"model must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
+            f"got {type(model).__name__} for {recipe.method!r}; name a model to have two of it made"
+        )
     if model is None:
         if resumed and recipe.model is None:
             raise AbstainError(
@@ -273,10 +282,18 @@ def _model(
                 f"model {name} must have {m + 1} outputs, one for each class and one to abstain, "
                 f"got {outputs}"
             )
+        if is_pair:
+            model = Pair(model, make_model(name, encoder, m, partner_seed(recipe.seed_init)))
         return model, name
-    if _outputs(model, task) != m + 1:
-        model = with_abstention(model, num_classes=m)
-    return model, None
+    if isinstance(model, Pair):
+        return Pair(_widened(model.first, task), _widened(model.second, task)), None
+    return _widened(model, task), None
+
+
+def _widened(model: torch.nn.Module, task: Task) -> torch.nn.Module:
+    """A model of the caller with its abstention output."""
+    m = task.num_classes
+    return model if _outputs(model, task) == m + 1 else with_abstention(model, num_classes=m)
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from abstain import noise
 from abstain.train import coteaching
-from abstain.train.coteaching import CoTeachingPlan
+from abstain.train.coteaching import CoTeachingPlan, partner_seed
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 
@@ -19,8 +19,6 @@ Row = dict[str, float]
 
 # A model that gives the labels a probability of e^−1000000 has not merely a high loss.
 _DIVERGED = 1e6
-# The second network of a pair starts from a seed that no first one is likely to have.
-_PARTNER = 2**31
 
 
 @dataclass
@@ -73,7 +71,7 @@ class Run:
     def seeds(self) -> tuple[int, ...]:
         """Of the initial weights: one, or those of a pair."""
         first = self.recipe.seed_init
-        return (first,) if self.plan is None else (first, (first + _PARTNER) % 2**32)
+        return (first,) if self.plan is None else (first, partner_seed(first))
 
     @property
     def sizes(self) -> list[int]:
