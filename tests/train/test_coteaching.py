@@ -1,14 +1,23 @@
-"""Co-teaching+: who teaches whom what."""
+"""Co-teaching+: who teaches whom what, and that every trainer teaches it."""
 
+import copy
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import small_runs as small
 import torch
 
 from abstain.errors import AbstainError
-from abstain.train.coteaching import CoTeachingPlan, exchange, train_pair
+from abstain.train.batches import Batches
+from abstain.train.checkpoint import load_checkpoint
+from abstain.train.coteaching import CoTeachingPlan, Pair, exchange, partner_seed, train_pair
+from abstain.train.predict import predict_from
 from abstain.train.recipe import Recipe
+from abstain.train.run import train
+from abstain.train.stacked import StackedTask, train_stacked
+from abstain.train.stacked_nets import build_one
 
 
 def chosen_by_loops(predictions, losses, counts, kept, by_disagreement):
@@ -106,3 +115,107 @@ def test_a_pair_learns_in_spite_of_wrong_labels():
     for model in pair:
         right = (model(inputs)[:, :-1].argmax(-1) == true).double().mean().item()
         assert right > 0.9
+
+
+@contextmanager
+def float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+class Reads64(torch.nn.Module):
+    """A network in float64 on inputs in float32."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, inputs):
+        return self.network(inputs.double())
+
+
+def pair_of(networks):
+    return Pair(*(Reads64(copy.deepcopy(network)) for network in networks))
+
+
+@pytest.mark.parametrize("warm_up", [0, 2])
+def test_the_loop_trains_the_pair_of_the_stacked_and_of_the_plain_trainer(warm_up):
+    x, y = small.blobs(22)
+    # Five batches an epoch: twenty steps, in which R(t), learning rate and momentum change.
+    recipe = Recipe.of(
+        "coteaching-plus", rate=0.9, epochs=4, warm_up=warm_up, batch=5, learning_rate=0.01,
+        flip=0.4, seed_init=3, seed_order=4,
+    )  # fmt: skip
+    with float64():
+        seeds = recipe.seed_init, partner_seed(recipe.seed_init)
+        networks = [
+            build_one("mlp", input_shape=(5,), num_outputs=4, vectors=None, seed=seed)
+            for seed in seeds
+        ]
+    trained = train((x, y), recipe, model=pair_of(networks))
+    other = train((x, y), recipe, model=pair_of(networks[::-1]))
+    given, inputs = trained.data.given, trained.encoder.encode(trained.data)
+
+    task = StackedTask(
+        inputs=inputs, true=trained.data.true, test_inputs=inputs, test_labels=trained.data.true,
+        num_classes=3, network="mlp",
+    )  # fmt: skip
+    with float64():
+        (stacked,) = train_stacked(task, [trained.recipe], device="cpu", keep_samples=True)
+    assert stacked.given.tolist() == given.tolist()
+    # The stacked trainer tells the mean of a pair; the loop its first network.
+    for name in ("loss", "train_accuracy", "stake", "clean_loss", "corrupt_loss"):
+        firsts = [[row[name] for row in run.history.epochs] for run in (trained, other)]
+        expected = [row[name] for row in stacked.epochs]
+        np.testing.assert_allclose(np.mean(firsts, axis=0), expected, rtol=1e-9, err_msg=name)
+    assert "payoff" not in trained.history.epochs[-1]  # cross-entropy has none
+
+    batches = Batches(
+        inputs=inputs, rows=torch.arange(22), size=5, seed=4, device=torch.device("cpu")
+    )
+    epochs = [
+        [(batch.inputs.double(), given[batch.index]) for batch in batches.epoch(epoch)]
+        for epoch in range(4)
+    ]
+    train_pair(tuple(networks), epochs, CoTeachingPlan.of(trained.recipe))
+    for run, network in zip((trained, other), networks, strict=True):
+        small.assert_same_weights(
+            run.model.network.state_dict(), network.state_dict(), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_a_named_model_gives_a_pair_with_other_weights_and_one_model_in_the_end(tmp_path):
+    recipe = Recipe.of("coteaching-plus", rate=0.2, flip=0.2, epochs=30, batch=8, seed_init=5)
+    x, y = small.blobs(150)
+    trained = train((x, y), recipe, folder=tmp_path / "run")
+    assert not isinstance(trained.model, Pair)
+    saved = load_checkpoint(tmp_path / "run" / "last.safetensors").part("model")[0]
+    firsts, seconds = (
+        {name.removeprefix(part): w for name, w in saved.items() if name.startswith(part)}
+        for part in ("first.", "second.")
+    )
+    small.assert_same_weights(firsts, small.weights(tmp_path / "run"))
+    assert firsts.keys() == seconds.keys()
+    assert not any(torch.equal(firsts[name], seconds[name]) for name in firsts)
+    right = [row["train_accuracy"] for row in trained.history.epochs]
+    assert right[-1] > 0.75  # the share of right labels is 0.8
+    answers = predict_from(tmp_path / "run", (x, y))
+    assert (answers.predicted == trained.data.true.numpy()).mean() > 0.95
+
+
+def test_a_pair_and_its_method_go_together():
+    data, net = small.blobs(22), torch.nn.Linear(5, 3)
+    recipe = Recipe.of("coteaching-plus", rate=0.2, epochs=2)
+    with pytest.raises(AbstainError, match=r"model must be a Pair .* got Linear for 'coteaching"):
+        train(data, recipe, model=net)
+    with pytest.raises(AbstainError, match=r"model must be a Pair .* got Pair for 'schedule'"):
+        train(data, Recipe(epochs=2), model=Pair(net, net))
+
+
+def test_the_networks_of_a_pair_get_their_abstention_outputs():
+    pair = Pair(torch.nn.Linear(5, 3), torch.nn.Linear(5, 3))
+    recipe = Recipe.of("coteaching-plus", rate=0.2, epochs=2, warm_up=1)
+    trained = train(small.blobs(22), recipe, model=pair)
+    assert trained.model(torch.zeros(1, 5)).shape == (1, 4)

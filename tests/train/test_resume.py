@@ -118,6 +118,7 @@ def test_killed_ten_times_and_resumed_it_ends_with_the_same_bits(begun):
         {"method": "nll", "optimizer": "adamw", "weight_decay": 0.1, "schedule": "linear"},
         {"method": "lq-truncated", "precision": "bf16"},
         {"method": "small-stake", "precision": "fp16"},
+        {"method": "coteaching-plus", "rate": 0.2},
     ],
     ids=lambda settings: settings["method"],
 )
