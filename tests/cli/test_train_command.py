@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from abstain.cli import app, main
+from abstain.cli.train import METHODS
+from abstain.train import recipe as recipes
 from abstain.train.checkpoint import load_checkpoint
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
@@ -124,6 +126,7 @@ TWO = "two.npz"
         ("blobs.npz --method aes", "rate must be given for the analytical stop"),
         ("blobs.npz --method aes --rate 0.2 --payoff 1.1", "to have a plateau to stop at"),
         ("blobs.npz --method aes --rate 0.9", "rate"),
+        ("blobs.npz --method coteaching-plus", "rate must be given for method 'coteaching-plus'"),
         ("blobs.npz --epochs 0", "epochs must be a whole number, at least 1, got 0"),
         ("blobs.npz --epochs 3 --warm-up 3", "warm_up must be less than epochs, 3, got 3"),
         ("blobs.npz --batch 0", "batch must be a whole number, at least 1, got 0"),
@@ -179,6 +182,26 @@ def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
     # An epoch is one step: some were saved before the loss had told.
     checkpoint = load_checkpoint(here / "run" / "last.safetensors")
     assert all(x.isfinite().all() for x in checkpoint.part("model")[0].values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_and_predicts(here, method):
+    # AES could stop at once on so few samples; a rate that is too low never stops it.
+    settings = ["--method", method, "--rate", 0.05, "--epochs", 25, "--flip", 0.1]
+    answer = json.loads(
+        run("blobs.npz", *settings, "--test", "blobs.npz", "--out", "run", "--json")
+    )
+    assert answer["test_accuracy"] > 0.9
+    predicted = CliRunner().invoke(app, ["predict", "run", "blobs.npz", "--output", "p.csv"])
+    assert predicted.exit_code == 0, predicted.output
+    assert len((here / "p.csv").read_text().splitlines()) == 61
+
+
+def test_help_gives_a_line_to_every_method():
+    assert METHODS.keys() == recipes.METHODS.keys()
+    result = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "80"})
+    for name, about in METHODS.items():
+        assert f" {name}: {about} " in result.stdout
 
 
 def test_help_gives_an_example_per_line():
@@ -240,7 +263,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
 
 
 def test_ctrl_c_before_the_training_is_quiet_too(here):
-    process = begin(here, "blobs.npz", "--out", "run")
+    process = begin(here, "blobs.npz", "--epochs", "5000", "--out", "run")
     time.sleep(1.0)  # while torch is being imported
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)

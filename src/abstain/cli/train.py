@@ -30,6 +30,23 @@ EXAMPLES = """
   torchrun --nproc-per-node 2 -m abstain train photos/
 """
 
+# A line each on a terminal of 80 columns.
+METHODS = {
+    "schedule": "sets a payoff per sample; the default",
+    "schedule-released": "the same, guarded as released",
+    "mid": "the same by a rule of higher payoffs",
+    "exp": "the same by the rule of the highest",
+    "small-stake": "a robust loss, the limit of schedule",
+    "gamblers": "one payoff for all, --payoff",
+    "aes": "that, stopped at the plateau; needs --rate",
+    "ves": "that, stopped by held-out given labels",
+    "lq": "generalised cross-entropy, L_q",
+    "lq-truncated": "the same, ignoring unlikely labels",
+    "nll": "cross-entropy, not robust",
+    "nll-entropy": "that, to its entropy; needs --rate",
+    "coteaching-plus": "a pair of networks; needs --rate",
+}
+
 _DATA, _METHOD, _TRAINING, _RUN = "Data", "Method", "Training", "Run"
 
 
@@ -83,8 +100,7 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help="schedule (default), small-stake, gamblers, aes, ves, lq, lq-truncated, nll, mid, "
-            "exp, schedule-released.",
+            help="\n\n".join(f"[bold]{name}[/]: {about}" for name, about in METHODS.items()),
             rich_help_panel=_METHOD,
         ),
     ] = None,
@@ -95,12 +111,16 @@ def train(
         float | None, typer.Option(help="Guard of the euc rule.", rich_help_panel=_METHOD)
     ] = None,
     warm_up: Annotated[
-        int | None, typer.Option(help="Epochs of cross-entropy first.", rich_help_panel=_METHOD)
+        int | None,
+        typer.Option(
+            help="Epochs of cross-entropy first; of coteaching-plus, without the plus.",
+            rich_help_panel=_METHOD,
+        ),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Share of wrong labels, which --method aes needs.", rich_help_panel=_METHOD
+            help="Share of wrong labels, where a method needs it.", rich_help_panel=_METHOD
         ),
     ] = None,
     noise: Annotated[
