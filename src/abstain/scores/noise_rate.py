@@ -1,11 +1,23 @@
 """How many labels are wrong, in which classes, and which: an estimate from one training run."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 
-from abstain.scores.label_quality import LabelQuality
+from abstain.errors import AbstainError
+from abstain.scores.label_quality import LabelQuality, _labels
+from abstain.scores.noise_model import NoiseModel, has_plateau
+
+_Z = 1.959963984540054  # 95%
+# What the model of the noise leaves out (labels learnt by heart even in the first epochs, errors of
+# the model that look like noise), as a standard deviation relative to the rate and an absolute one;
+# fitted on planted errors, and checked on others by bench/noise_rate.py.
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.06, 0.003
+# However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
+_LEAST_BEYOND = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,31 +28,165 @@ class Interval:
     low: float
     high: float
 
+    def __contains__(self, truth: float) -> bool:
+        return self.low <= truth <= self.high
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseEstimate:
-    """How many labels are wrong, and how sure that is."""
+    """How many labels are wrong, and how sure that is. Intervals are analytic, not bootstrapped."""
 
     rate: Interval
     """Share of wrong labels."""
     per_class: list[Interval]
-    """Share of wrong labels among those given class j."""
+    """Share of wrong labels among those given class j; NaN where no label is j."""
     transition: npt.NDArray[np.float64]
     """T[i, j] = P(given = j | true = i); rows sum to 1."""
     transition_low: npt.NDArray[np.float64]
     transition_high: npt.NDArray[np.float64]
-    wrong_probability: npt.NDArray[np.float32]
-    """P(label of sample i is wrong), calibrated."""
-    is_label_issue: npt.NDArray[np.bool_]
-    """Labels to be looked at, decided without true labels."""
+    wrong_probability: npt.NDArray[np.float32] = field(repr=False)
+    """P(label of sample i is wrong), calibrated: its mean is `rate.value`."""
+    is_label_issue: npt.NDArray[np.bool_] = field(repr=False)
+    """Labels that are more likely wrong than right; decided without true labels."""
+    shifts: tuple[float, float] = field(repr=False)
+    """What to add to the log odds of being wrong for the lower and the upper end of the rate."""
 
     def expected_wrong(self, budget: int) -> Interval:
-        """How many of the `budget` worst labels are expected to be wrong."""
-        raise NotImplementedError
+        """How many of the `budget` worst labels are expected to be wrong.
+
+        The interval has the uncertainty of the rate in it, and that of the draw.
+
+        >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
+        >>> given = [0] * 60 + [1] * 50 + [0] * 10
+        >>> from abstain.scores.label_quality import label_quality_from_probabilities
+        >>> quality = label_quality_from_probabilities(probabilities, given)
+        >>> round(estimate_noise(quality, given, 2).expected_wrong(10).value)
+        10
+        """
+        samples = len(self.wrong_probability)
+        if not 0 <= budget <= samples:
+            raise AbstainError(f"budget must lie in [0, {samples}], got {budget}")
+        if budget == 0:
+            return Interval(value=0.0, low=0.0, high=0.0)
+        worst = np.partition(self.wrong_probability, samples - budget)[samples - budget :]
+        wrong = worst.astype(np.float64)
+        value = float(wrong.sum())
+        chance = _Z * math.sqrt(float((wrong * (1 - wrong)).sum()))
+        odds = logit(np.clip(wrong, 1e-12, 1 - 1e-12))
+        low, high = (float(expit(odds + shift).sum()) for shift in self.shifts)
+        return Interval(
+            value=value,
+            low=max(0.0, value - math.hypot(value - low, chance)),
+            high=min(float(budget), value + math.hypot(high - value, chance)),
+        )
 
 
-def estimate_noise(
-    quality: LabelQuality, given: npt.ArrayLike, num_classes: int, *, seed: int = 0
-) -> NoiseEstimate:
-    """Estimate the share of wrong labels, overall, per class and as a transition matrix."""
-    raise NotImplementedError
+def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int) -> NoiseEstimate:
+    """Estimate the share of wrong labels, overall, per class and as a transition matrix.
+
+    The intervals are analytic: the chance of the sample, and a term for what the model of the noise
+    leaves out. Where the early model is nowhere sure (`noise_model` finds no plateau), wrong labels
+    cannot be told from its own errors; the interval then reaches from what is left when later
+    epochs are extrapolated to certainty, to the share that contradicts the first ones.
+
+    Args:
+        quality: Scores.
+        given: (N,) given labels.
+        num_classes: Number of classes m.
+
+    >>> from abstain.scores.label_quality import label_quality_from_probabilities
+    >>> probabilities = [[0.9, 0.1]] * 600 + [[0.1, 0.9]] * 600
+    >>> given = [0] * 600 + [1] * 500 + [0] * 100
+    >>> estimate = estimate_noise(label_quality_from_probabilities(probabilities, given), given, 2)
+    >>> 1 / 12 in estimate.rate, int(estimate.is_label_issue.sum())
+    (True, 100)
+    """
+    labels = _labels(given, len(quality), num_classes)
+    noise = quality.noise
+    rate = _rate(noise)
+    wrong = noise.wrong_probability
+    shifts = tuple(noise.offset - noise.offset_for(end) for end in (rate.low, rate.high))
+    transition, low, high = _transition(quality, labels, num_classes, rate)
+    return NoiseEstimate(
+        rate=rate,
+        per_class=_per_class(noise, wrong, labels, num_classes, rate),
+        transition=transition,
+        transition_low=low,
+        transition_high=high,
+        wrong_probability=wrong,
+        is_label_issue=wrong > 0.5,
+        shifts=(shifts[0], shifts[1]),
+    )
+
+
+def _rate(noise: NoiseModel) -> Interval:
+    value, plateau = noise.rate, noise.plateau
+    if not has_plateau(noise.others):
+        ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in noise.others]
+        spread = _half_width(value, max(noise.others[0].samples, 1), 1.0)
+        low = max(0.0, min(ends) - spread)
+        return Interval(value=value, low=low, high=min(1.0, plateau.disagreement + spread))
+    half = _half_width(value, plateau.samples, 1 - plateau.share)
+    return Interval(value=value, low=max(0.0, value - half), high=min(1.0, value + half))
+
+
+def _half_width(value: float, samples: int, beyond: float) -> float:
+    """Of a share seen on some samples and extrapolated to the share `beyond` of all."""
+    chance = max(value * (1 - value), 1 / samples) / samples * max(beyond, _LEAST_BEYOND)
+    model = (_RELATIVE_ERROR * value) ** 2 + _ABSOLUTE_ERROR**2
+    return _Z * math.sqrt(chance + model)
+
+
+def _per_class(
+    noise: NoiseModel,
+    wrong: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    rate: Interval,
+) -> list[Interval]:
+    sizes = np.bincount(labels, minlength=num_classes)
+    sums = np.bincount(labels, wrong, minlength=num_classes)
+    intervals = []
+    for size, total in zip(sizes.tolist(), sums.tolist(), strict=True):
+        if not size:
+            intervals.append(Interval(value=math.nan, low=0.0, high=1.0))
+            continue
+        value = total / size
+        seen = max(1, round(size * noise.plateau.share))
+        own = _half_width(value, seen, 1 - noise.plateau.share)
+        # What is uncertain of the whole is uncertain of its parts, in proportion.
+        scale = value / max(rate.value, 1e-9)
+        low = value - math.hypot(own, scale * (rate.value - rate.low))
+        high = value + math.hypot(own, scale * (rate.high - rate.value))
+        intervals.append(Interval(value=value, low=max(0.0, low), high=min(1.0, high)))
+    return intervals
+
+
+def _transition(
+    quality: LabelQuality, labels: npt.NDArray[np.int32], num_classes: int, rate: Interval
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """T and its bounds, off the diagonal scaled so that it gives the rate."""
+    noise = quality.noise
+    known = min(len(noise.transition), num_classes)
+    matrix = np.eye(num_classes)
+    matrix[:known, :known] = noise.transition[:known, :known]
+    matrix /= matrix.sum(1, keepdims=True)
+    shares = np.bincount(quality.predicted_label, minlength=num_classes) / len(labels)
+    leaving = 1 - np.diagonal(matrix)
+    scale = rate.value / max(float(shares[:num_classes] @ leaving), 1e-12)
+    scale = min(scale, 1 / max(float(leaving.max()), 1e-12))
+    np.fill_diagonal(matrix, 0)
+    matrix *= scale
+    np.fill_diagonal(matrix, 1 - matrix.sum(1))
+    seen = np.zeros(num_classes)
+    seen[:known] = noise.counts[:known].sum(1)
+    n = np.maximum(seen, 1)[:, None]
+    # Wilson's score interval, and the uncertainty of the rate in proportion.
+    centre = (matrix + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z / (1 + _Z**2 / n) * np.sqrt(matrix * (1 - matrix) / n + _Z**2 / (4 * n * n))
+    relative = (rate.high - rate.low) / 2 / max(rate.value, 1e-9)
+    moved = np.minimum(matrix, 1 - matrix) * relative
+    low = np.clip(np.minimum(matrix, centre - np.hypot(half, moved)), 0, 1)
+    low = np.where(low < 1 / n, 0, low)  # less than one label
+    high = np.clip(np.maximum(matrix, centre + np.hypot(half, moved)), 0, 1)
+    return matrix, low, high
