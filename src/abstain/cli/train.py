@@ -65,6 +65,13 @@ def train(
             rich_help_panel=_DATA,
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="How much samples count: a column, or a file of ids and weights.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     test: Annotated[
         str | None,
         typer.Option(
@@ -221,7 +228,7 @@ def train(
     settings = {name: value for name, value in settings.items() if value is not None}
     options: dict[str, Any] = {
         "label": label, "features": feature_option(features), "data_dir": data_dir,
-        "image_size": image_size, "skip_bad": skip_bad or None,
+        "image_size": image_size, "skip_bad": skip_bad or None, "weights": weights,
     }  # fmt: skip
     options = {name: value for name, value in options.items() if value is not None}
     if sum(x is not None for x in (source, resume, from_)) != 1:

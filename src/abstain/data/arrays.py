@@ -15,6 +15,7 @@ from abstain.data.finite import check_finite
 from abstain.data.ids import NumberedIds
 from abstain.data.layout import canonical, pick
 from abstain.data.options import Options
+from abstain.data.weights import with_weights
 from abstain.data.wording import some
 from abstain.errors import DataError
 
@@ -118,13 +119,17 @@ def read_npz(path: Path, options: Options) -> LabeledData:
         _key(arrays, options.label, _LABEL_KEYS, split, path, "label") if options.labelled else None
     )
     ids = arrays.get(f"ids_{split}", arrays.get("ids"))
-    return read_arrays(
+    data = read_arrays(
         arrays[inputs],
         None if labels is None else arrays[labels],
         names=[str(name) for name in arrays.get("classes", ())],
         ids=None if ids is None else [str(id_) for id_ in ids],
         name=path.stem,
     )
+    if options.weights is None:
+        return data
+    key = _key(arrays, options.weights, (), split, path, "weights")
+    return with_weights(data, arrays[key], path)
 
 
 def npz_splits(path: Path) -> tuple[str, ...]:

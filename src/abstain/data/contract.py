@@ -55,6 +55,8 @@ class LabeledData:
     """Ids that could not be read and were left out on request."""
     columns: tuple[str, ...] = ()
     """Names of the columns that the inputs were read from; () where the source has no columns."""
+    weights: Tensor | None = None
+    """float32 (N): how much each sample counts in training; alike where there are none."""
     word_vectors: Path | None = None
     """Word vectors that lie beside the source, for the text encoder to use by default."""
 
@@ -62,6 +64,8 @@ class LabeledData:
         sizes = {"inputs": len(self.inputs), "given": len(self.given), "ids": len(self.ids)}
         if self.true is not None:
             sizes["true"] = len(self.true)
+        if self.weights is not None:
+            sizes["weights"] = len(self.weights)
         if len(set(sizes.values())) > 1:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
 

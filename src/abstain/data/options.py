@@ -13,6 +13,8 @@ class Options:
     split: str = "train"
     label: str | None = None
     features: tuple[str, ...] | None = None
+    weights: str | None = None
+    """The column of weights, which is no feature."""
     data_dir: Path | None = None
     cache: Path = Path("cache")
     skip_bad: bool = False

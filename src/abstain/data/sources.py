@@ -14,6 +14,7 @@ from abstain.data.folder import read_folder
 from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.options import Options
 from abstain.data.tabular import read_files, source_name
+from abstain.data.weights import is_weight_file, read_weights
 from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
 
@@ -27,6 +28,7 @@ def load(
     split: str = "train",
     label: str | None = None,
     features: str | Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
     classes: Sequence[str] | None = None,
@@ -46,6 +48,8 @@ def load(
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" unless said.
         features: the feature columns; found by looking unless said.
+        weights: how much each sample is to count in training: a column (or the key of an `.npz`),
+            or a file: a table with the columns id and weight, or an `.npy` in order.
         data_dir: a folder of downloaded sets (mnist/train.parquet, …); else `ABSTAIN_DATA`.
         skip_bad: leave unreadable images out and record them in `skipped`.
         classes: the training classes, to number those of another split in the same way.
@@ -65,6 +69,7 @@ def load(
         split=canonical(split),
         label=label,
         features=_as_tuple(features),
+        weights=None if weights is None or is_weight_file(weights) else os.fspath(weights),
         data_dir=None if data_dir is None else Path(data_dir).expanduser(),
         cache=cache_folder(cache_dir),
         skip_bad=skip_bad,
@@ -73,6 +78,12 @@ def load(
         memory_budget=memory_budget,
     )
     data = _read_named(source, options) if _is_name(source) else _read_object(source, options)
+    if weights is not None and is_weight_file(weights):
+        data = read_weights(data, Path(weights))
+    elif weights is not None and data.weights is None:
+        raise DataError(
+            f"weights must be a file for {data.name}, which has no columns, got {weights!r}"
+        )
     return settle(data, classes=classes, labelled=labelled)
 
 

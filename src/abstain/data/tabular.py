@@ -20,6 +20,8 @@ from abstain.data.images import read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
+from abstain.data.weights import with_weights
+from abstain.data.wording import did_you_mean
 from abstain.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def read_files(files: Sequence[Path], options: Options, *, name: str) -> Labeled
     """One split from its files. Decoded images are cached; text and numbers read fast enough."""
     folder = files[0].parent
     where = files[0] if len(files) == 1 else folder
-    if files[0].suffix.lower() != ".parquet":
+    if files[0].suffix.lower() != ".parquet" or options.weights:  # the cache keeps no weights
         return read_arrow(read_rows(files, options), options, name=name, where=where, folder=folder)
     entry = options.cache / f"table-{name}-{fingerprint(files, *options.key())}.safetensors"
     data = read_entry(entry)
@@ -69,14 +71,14 @@ def read_arrow(
     if table.num_rows == 0:
         raise DataError(f"{where} must hold rows, got none; check that the file is the right one")
     label = label_column(table, options.label, where) if options.labelled else None
-    apart = [label or options.label or "label", "id"]
+    apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
     choice = choose_features(table, options.features, apart=apart, where=where)
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
 
     def found(inputs: Inputs, keep: Sequence[int] | None, skipped: tuple[str, ...]) -> LabeledData:
-        return assemble(
+        data = assemble(
             Found(
                 kind=choice.kind,
                 inputs=inputs,
@@ -89,6 +91,10 @@ def read_arrow(
                 where=f"column {label!r} of {where}",
             )
         )
+        if options.weights is None:
+            return data
+        values = table.column(options.weights).to_pylist()
+        return with_weights(data, values if keep is None else [values[i] for i in keep], where)
 
     if choice.kind == "text":
         return found(_texts(rows, choice.columns[0], options, where), None, ())
@@ -104,6 +110,17 @@ def read_arrow(
         where=str(where),
     )
     return found(images.inputs, images.keep if images.skipped else None, images.skipped)
+
+
+def _weight_column(table: "pa.Table", options: Options, where: object) -> list[str]:
+    if options.weights is None:
+        return []
+    if options.weights not in table.column_names:
+        raise DataError(
+            f"weights must name a column of {where} or a file, got {options.weights!r}"
+            f"{did_you_mean(options.weights, table.column_names)}"
+        )
+    return [options.weights]
 
 
 def _take(labels: RawLabels | None, keep: Sequence[int] | None) -> RawLabels | None:

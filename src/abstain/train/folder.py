@@ -195,6 +195,8 @@ def fingerprint(data: LabeledData) -> str:
     for part in (data.classes, data.ids):
         digest.update("\0".join(part).encode())
     digest.update(data.given.numpy().tobytes())
+    if data.weights is not None:
+        digest.update(data.weights.numpy().tobytes())
     return digest.hexdigest()
 
 

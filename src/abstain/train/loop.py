@@ -47,6 +47,8 @@ class Task:
     """Labels of all samples, on the device; those of the training rows train."""
     true: Tensor | None = None
     """Where known, only for the clean and corrupt parts of the loss in the history."""
+    weights: Tensor | None = None
+    """How much each sample counts, on the device; alike where there are none."""
     hold_out: Batches | None = None
     """Rows set aside for the validation stop; judged by their given labels."""
     test: Batches | None = None
@@ -142,6 +144,8 @@ class Loop:
             logits = self.model(inputs)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
         total, logits, losses = self.objective.judge(logits, given, epoch)
+        if task.weights is not None:
+            total = (losses * task.weights[batch.index]).sum()
         self.optimizer.zero_grad()
         # Gradients are averaged over processes: the sum over the global batch, divided by it once.
         loss = total * (batch.counts * self.accelerator.num_processes / batch.total)

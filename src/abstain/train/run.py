@@ -16,6 +16,7 @@ from accelerate.utils import broadcast_object_list
 from abstain import noise
 from abstain.data import Encoder, LabeledData, fit_encoder, load, load_encoder, splits
 from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.weights import is_weight_file
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
@@ -95,7 +96,8 @@ def train(
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
             `features` may also name an `.npy` with a row of numbers per sample, to be trained on
-            instead of the source's own inputs.
+            instead of the source's own inputs. `weights` names a column, or a file, that says how
+            much each sample counts: its loss is multiplied by that.
 
     Raises:
         Interrupted: A signal asked to stop; everything is saved, and `resume` goes on.
@@ -115,6 +117,8 @@ def train(
         data, test_data = _load(sources)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe()
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    if data.weights is not None and recipe.method == coteaching.METHOD:
+        raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
     data, manifest = _plant(data, recipe)
     if place and about and about["data"]["fingerprint"] != fingerprint(data):
         raise AbstainError(
@@ -209,7 +213,8 @@ def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
         return data, None
     split = "test" if test is None or "test" in splits(test) else "train"
     where = source if test is None else test
-    return data, load(where, **{**options, "split": split, "classes": data.classes})
+    of_training = {"split": split, "classes": data.classes, "weights": None}
+    return data, load(where, **{**options, **of_training})
 
 
 def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +229,9 @@ def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
 
     options = {
         k: os.path.abspath(v)  # noqa: PTH100
-        if k in ("data_dir", "cache_dir") or (k == "features" and is_feature_file(v))
+        if k in ("data_dir", "cache_dir")
+        or (k == "features" and is_feature_file(v))
+        or (k == "weights" and is_weight_file(v))
         else v
         for k, v in sources["options"].items()
     }
@@ -358,6 +365,7 @@ def _task(
         training=batches(inputs, order[held_out:], recipe.batch),
         given=data.given.to(state.device),
         true=None if data.true is None else data.true.to(state.device),
+        weights=None if data.weights is None else data.weights.to(state.device),
         hold_out=batches(inputs, order[:held_out], large) if held_out else None,
         test=test,
         test_labels=None if test_data is None else test_data.given.to(state.device),
