@@ -1,0 +1,133 @@
+"""How the audit grows with the data: ledger, scores, rate and ranking on synthetic beliefs.
+
+Beliefs of a model that gets better from epoch to epoch, with a tenth of the labels wrong, are made
+batch by batch, so that nothing but the audit's own memory grows. Each case runs in a process of its
+own; times leave out the making of beliefs, memory is what the process gained since it began.
+
+    python bench/audit_scale.py [--small]
+
+Ends with 1 if an aim is missed: ten times the rows in at most eleven times the time and memory, and
+10⁷ rows × 10 classes within 4 GiB.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from abstain.scores.label_quality import label_quality
+from abstain.scores.ledger import Ledger
+from abstain.scores.noise_rate import estimate_noise
+
+CASES = [(10**5, 10), (10**6, 10), (10**7, 10), (10**5, 1000), (10**6, 1000)]
+EPOCHS, RATE, NUMBERS_AT_ONCE = 3, 0.1, 2**21
+GROWTH, LARGEST_GIB = 11.0, 4.0
+
+
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def beliefs(true, rows, noise, epoch):
+    """Logits of a batch: noise from a fixed pool, and the true class ahead of it."""
+    shift = int(rows[0]) % len(noise)
+    logits = noise.roll(shift, 0)[: len(rows)].clone()
+    logits[torch.arange(len(rows)), true[rows]] += 3.0 + epoch
+    return logits
+
+
+def run(num_rows, num_classes):
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    true = torch.randint(num_classes, (num_rows,), generator=generator)
+    wrong = torch.rand(num_rows, generator=generator) < RATE
+    moved = torch.randint(1, num_classes, (num_rows,), generator=generator)
+    given = torch.where(wrong, (true + moved) % num_classes, true)
+    size = NUMBERS_AT_ONCE // (num_classes + 1)
+    noise = torch.randn(size, num_classes + 1, generator=generator)
+    Ledger(8).update(torch.arange(8), noise[:8], given[:8])  # what is loaded when first used
+    before = peak_bytes()
+    spent = dict.fromkeys(("ledger", "scores", "rate", "ranking"), 0.0)
+
+    def timed(name, work):
+        begin = time.perf_counter()
+        result = work()
+        spent[name] += time.perf_counter() - begin
+        return result
+
+    ledger = timed("ledger", lambda: Ledger(num_rows))
+    for epoch in range(EPOCHS):
+        for rows in torch.arange(num_rows).split(size):
+            logits = beliefs(true, rows, noise, epoch)
+            timed("ledger", lambda: ledger.update(rows, logits, given[rows], epoch=epoch))  # noqa: B023
+    quality = timed("scores", lambda: label_quality(ledger, given))
+    estimate = timed("rate", lambda: estimate_noise(quality, given, num_classes))
+    worst = timed("ranking", quality.worst_first)
+    count = int(wrong.sum())
+    found = float(wrong.numpy()[worst[:count]].mean())
+    return {
+        **spent,
+        "total": sum(spent.values()),
+        "gib": (peak_bytes() - before) / 2**30,
+        "whole_gib": peak_bytes() / 2**30,
+        "estimate": [estimate.rate.low, estimate.rate.value, estimate.rate.high],
+        "truth": count / num_rows,
+        "expected": estimate.expected_wrong(count).value / count,
+        "found": found,
+        "finite": bool(np.isfinite(quality.label_score).all()),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="only the cases below 10⁶ rows")
+    parser.add_argument("--case", nargs=2, type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case:
+        print(json.dumps(run(*arguments.case)))
+        return 0
+    cases = [case for case in CASES if case[0] < 10**6] if arguments.small else CASES
+    results = {}
+    table = Table(
+        "rows", "classes", "ledger s", "scores s", "rate s", "ranking s", "GiB", "estimate"
+    )
+    for case in cases:
+        command = [sys.executable, __file__, "--case", *map(str, case)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        got = results[case] = json.loads(done.stdout)
+        low, value, high = got["estimate"]
+        times = [f"{got[name]:.2f}" for name in ("ledger", "scores", "rate", "ranking")]
+        table.add_row(
+            f"{case[0]:,}",
+            f"{case[1]:,}",
+            *times,
+            f"{got['gib']:.2f}",
+            f"{value:.3f} [{low:.3f}, {high:.3f}] of {got['truth']:.3f}",
+        )
+    Console(width=110).print(table)
+    missed = []
+    for (rows, classes), got in results.items():
+        more = results.get((rows * 10, classes))
+        if more is None:
+            continue
+        for name, unit in (("total", "time"), ("gib", "memory")):
+            ratio = more[name] / got[name]
+            print(f"{rows:,} → {rows * 10:,} × {classes:,}: {ratio:.1f} times the {unit}")
+            if ratio > GROWTH:
+                missed.append(f"{ratio:.1f} times the {unit} at {rows * 10:,} × {classes:,}")
+    largest = results.get((10**7, 10))
+    if largest and largest["whole_gib"] > LARGEST_GIB:
+        missed.append(f"{largest['whole_gib']:.2f} GiB at 10⁷ × 10")
+    print("missed: " + "; ".join(missed) if missed else "all aims are met")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
