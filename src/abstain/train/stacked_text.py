@@ -5,8 +5,7 @@ of the gates, and the slopes of both weights. What is left to go through the tex
 the recurrence, and of its gradient only the slopes of the gates.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,7 +30,7 @@ class TextNet:
     is_stacked = True
     wants_images = False
     # A text is large: of each token there are the four gates.
-    at_once: Mapping[str, int] = {"cuda": 1 << 14, "cpu": 1 << 8}
+    at_once: Mapping[str, int] = {"cuda": 1 << 15, "cpu": 1 << 8}
 
     def __init__(self, module: nn.Module) -> None:
         assert isinstance(module, TextLSTM)
@@ -64,8 +63,7 @@ class TextNet:
             tokens = tokens[:, : int(last.max()) + 1]
         self._vectors = self._vectors.to(into.dtype)
         states = _states(self._vectors[tokens], into, recurrent)
-        read = _compiled(self._read) if states.is_cuda else self._read
-        return torch.baddbmm(bias, read(states, last), weight)[..., : self._num_outputs]
+        return torch.baddbmm(bias, self._read(states, last), weight)[..., : self._num_outputs]
 
 
 def last_state(states: Tensor, last: Tensor) -> Tensor:
@@ -78,6 +76,10 @@ def last_state(states: Tensor, last: Tensor) -> Tensor:
 
 def attend(states: Tensor, last: Tensor) -> Tensor:
     """What `models.text.attend` computes, of K models: (K, length, B, H) to (K, B, H)."""
+    if _has_kernel(states, states.shape[-1]):
+        from abstain.train.stacked_text_kernels import attend as fused
+
+        return fused(states, last)
     wide = states.to(torch.promote_types(states.dtype, torch.float32))
     scores = (wide * last_state(wide, last).unsqueeze(1)).sum(-1)
     positions = torch.arange(states.shape[1], device=states.device)[:, None]
@@ -85,49 +87,52 @@ def attend(states: Tensor, last: Tensor) -> Tensor:
     return (scores.softmax(1).unsqueeze(-1) * wide).sum(1).to(states.dtype)
 
 
-@cache
-def _compiled(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return torch.compile(function, dynamic=True)
-
-
 class _States(torch.autograd.Function):
     """The states of K LSTMs after each token."""
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, into: Tensor, recurrent: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        vectors: Tensor,
+        into: Tensor,
+        recurrent: Tensor,
+        keep: bool,
+    ) -> Tensor:
         models, length, batch, _ = vectors.shape
         gates = torch.bmm(vectors.flatten(1, 2), into).view(models, length, batch, -1)
-        states, cells = recur(gates, recurrent)
+        states, cells = recur(gates, recurrent, keep)
         ctx.save_for_backward(vectors, recurrent, gates, states, cells)
         return states
 
     @staticmethod
-    def backward(ctx: Any, slopes: Tensor) -> tuple[None, Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: Any, slopes: Tensor) -> tuple[None, Tensor, Tensor, None]:  # noqa: ANN401
         vectors, recurrent, gates, states, cells = ctx.saved_tensors
         slopes = recur_back(gates, cells, recurrent, slopes.contiguous())
         into = torch.bmm(vectors.flatten(1, 2).mT, slopes.flatten(1, 2))
         before, after = states[:, :-1].flatten(1, 2), slopes[:, 1:].flatten(1, 2)
-        return None, into, torch.bmm(before.mT, after)
+        return None, into, torch.bmm(before.mT, after), None
 
 
 def _states(vectors: Tensor, into: Tensor, recurrent: Tensor) -> Tensor:
-    states: Tensor = _States.apply(vectors, into, recurrent)  # type: ignore[no-untyped-call]
+    keep = torch.is_grad_enabled()
+    states: Tensor = _States.apply(vectors, into, recurrent, keep)  # type: ignore[no-untyped-call]
     return states
 
 
-def recur(gates: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def recur(gates: Tensor, weight: Tensor, keep: bool = True) -> tuple[Tensor, Tensor]:
     """States and cells (K, length, B, H) of LSTMs that begin with zeros.
 
     Args:
         gates: (K, length, B, 4H), of i, f, g and o what the inputs add to them; changed into what
             the gates are.
         weight: (K, H, 4H), what the state before adds to them.
+        keep: Whether gates and cells are needed: else they may be anything.
     """
-    if _has_kernel(gates):
+    if _has_kernel(weight, weight.shape[1]):
         from abstain.train.stacked_text_kernels import recur as fused
 
-        return fused(gates, weight)
-    states = gates.new_empty(*gates.shape[:-1], gates.shape[-1] // 4)
+        return fused(gates, weight, keep)
+    states = gates.new_empty(*gates.shape[:-1], weight.shape[1])
     cells = torch.empty_like(states)
     state = cell = states.new_zeros(states[:, 0].shape)
     for step in range(gates.shape[1]):
@@ -150,7 +155,7 @@ def recur_back(gates: Tensor, cells: Tensor, weight: Tensor, slopes: Tensor) -> 
         weight: (K, H, 4H).
         slopes: (K, length, B, H), of the states.
     """
-    if _has_kernel(gates):
+    if _has_kernel(weight, weight.shape[1]):
         from abstain.train.stacked_text_kernels import recur_back as fused
 
         return fused(gates, cells, weight, slopes)
@@ -174,5 +179,5 @@ def recur_back(gates: Tensor, cells: Tensor, weight: Tensor, slopes: Tensor) -> 
     return gates
 
 
-def _has_kernel(gates: Tensor) -> bool:
-    return gates.is_cuda and gates.shape[-1] // 4 in _FUSED and find_spec("triton") is not None
+def _has_kernel(tensor: Tensor, hidden: int) -> bool:
+    return tensor.is_cuda and hidden in _FUSED and find_spec("triton") is not None
