@@ -3,6 +3,7 @@ import re
 import pytest
 from paper_runs import hand_made
 
+from abstain.paper import remarks
 from abstain.paper.published import published
 from abstain.paper.recipes import METHODS
 from abstain.paper.remarks import CAPTIONS, reason
@@ -71,7 +72,19 @@ def test_every_column_and_target_has_words():
     assert set(CAPTIONS) == set(TARGETS)
     for table in ("symmetric", "early_stopping", "pairflip"):
         assert set(published(table).columns) <= set(METHODS)
-    assert reason("table-symmetric", "mnist", "lq") == "No reason is known."
+    assert reason("table-symmetric", "mnist", 0.2, "lq") == "No reason is known."
+
+
+def test_a_special_reason_goes_before_a_general_one(monkeypatch):
+    reasons = {
+        ("", "imdb", ""): "texts",
+        ("table-symmetric", "imdb", "nll"): "this column",
+        ("", "imdb 0.3", "nll"): "this row",
+    }
+    monkeypatch.setattr(remarks, "_REASONS", reasons)
+    found = [reason("table-symmetric", "imdb", r, c) for r, c in ((0.2, "lq"), (0.2, "nll"))]
+    assert found == ["texts", "this column"]
+    assert reason("table-symmetric", "imdb", 0.3, "nll") == "this row"
 
 
 @pytest.mark.parametrize("table", ["symmetric", "early_stopping", "pairflip"])

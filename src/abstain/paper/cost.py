@@ -1,6 +1,7 @@
 """How long runs take: a guess at first, then what was measured on this machine."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -8,17 +9,29 @@ from abstain.data import BUILTIN
 from abstain.paper.record import Record, machine
 from abstain.paper.runs import Run
 
-# Training samples per second, all runs of a group together: (GPU, two CPU cores).
+
+@dataclass(frozen=True)
+class _Speed:
+    """Training with an evaluation after every epoch, as measured on an NVIDIA H200."""
+
+    samples: float
+    """Per second, all networks of a group together."""
+    step: float
+    """Seconds that a step takes, however few networks share it."""
+    on_cpu: float
+    """Samples per second on two CPU cores."""
+
+
 _SPEED = {
-    "mnist-cnn": (600_000.0, 3_000.0),
-    "cifar-cnn": (800_000.0, 6_000.0),
-    "lstm-attention": (16_000.0, 250.0),
-    "mlp-256": (2_000_000.0, 20_000.0),
-    "resnet18": (25_000.0, 40.0),
+    "mnist-cnn": _Speed(4_500_000, 3e-4, 3_000),
+    "cifar-cnn": _Speed(2_500_000, 3e-4, 6_000),
+    "lstm-attention": _Speed(450_000, 6e-3, 60),
+    "mlp-256": _Speed(5_000_000, 2e-4, 10_000),
+    "resnet18": _Speed(15_000, 0.0, 40),
 }
-_SLOW = (50_000.0, 500.0)
-# However many runs share a step on a GPU, it takes this long.
-_STEP = 1e-4
+_SLOW = _Speed(50_000, 1e-3, 500)
+# What comes on top once for each network on a GPU: its step is compiled.
+_SET_UP = 30.0
 # Shares of its epochs that a run is expected to take before it stops.
 _STOPS = {"never": 1.0, "analytical": 0.3, "validation": 0.4}
 
@@ -29,10 +42,11 @@ class Cost:
     def __init__(self, known: Iterable[Record] = ()) -> None:
         self._gpu = torch.cuda.is_available()
         self._measured: dict[str, tuple[float, float]] = {}
+        self._ready: set[str] = set()
         here = machine()["device"]
         for record in known:
             if record.machine.get("device") == here:
-                self.learn([record.run], record.seconds)
+                self._learn([record.run], record.seconds)
 
     def seconds(self, runs: Sequence[Run]) -> float:
         """How long runs will take that are stacked into one group."""
@@ -41,21 +55,39 @@ class Cost:
         taken, guessed = self._measured.get(runs[0].network, (0.0, 0.0))
         return self._guess(runs) * (taken / guessed if guessed else 1.0)
 
+    def set_up(self, network: str) -> float:
+        """Seconds that the first group of a network takes in addition."""
+        return 0.0 if network in self._ready or not self._gpu else _SET_UP
+
     def learn(self, runs: Sequence[Run], seconds: float) -> None:
-        """Take in how long a group took."""
+        """Take in how long a group took here and now."""
+        network = runs[0].network
+        self._learn(runs, max(0.0, seconds - self.set_up(network)))
+        self._ready.add(network)
+
+    def _learn(self, runs: Sequence[Run], seconds: float) -> None:
         taken, guessed = self._measured.get(runs[0].network, (0.0, 0.0))
         self._measured[runs[0].network] = taken + seconds, guessed + self._guess(runs)
 
     def _guess(self, runs: Sequence[Run]) -> float:
-        speed = _SPEED.get(runs[0].network, _SLOW)[0 if self._gpu else 1]
-        total = sum(_samples(run) for run in runs) / speed
+        speed = _SPEED.get(runs[0].network, _SLOW)
+        samples = sum(_samples(run) for run in runs)
         if not self._gpu:
-            return total
-        return max(total, _STEP * max(_samples(r) / (r.recipe.batch or 128) for r in runs))
+            return samples / speed.on_cpu
+        steps = max(_steps(run) for run in runs)
+        return max(samples / speed.samples, steps * speed.step)
 
 
 def _samples(run: Run) -> float:
     """Training samples that pass through networks, all epochs together."""
-    recipe = run.recipe
-    networks = 2 if recipe.method.startswith("coteaching") else 1
-    return BUILTIN[run.data].train * (recipe.epochs or 1) * _STOPS[recipe.stop] * networks
+    networks = 2 if run.recipe.method.startswith("coteaching") else 1
+    return _epochs(run) * BUILTIN[run.data].train * networks
+
+
+def _steps(run: Run) -> float:
+    return _epochs(run) * BUILTIN[run.data].train / (run.recipe.batch or 128)
+
+
+def _epochs(run: Run) -> float:
+    """Those that it is expected to take."""
+    return (run.recipe.epochs or 1) * _STOPS[run.recipe.stop]

@@ -148,7 +148,7 @@ def _remark(target: str, row: tuple[str, float], column: str, ours: Stat, theirs
     points = abs(ours.mean - theirs.mean)
     return (
         f"- {NAMES[row[0]]} r = {row[1]:g}, {METHODS[column]}: {points:.1f} points {way} the "
-        f"paper's. {reason(target, row[0], column)}"
+        f"paper's. {reason(target, *row, column)}"
     )
 
 

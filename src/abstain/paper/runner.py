@@ -104,7 +104,9 @@ def run_target(
     while waiting:
         report.plan(sum(len(g.runs) for g in waiting), sum(cost.seconds(g.runs) for g in waiting))
         group = waiting.pop(0)
-        fitting = group.fitting(lambda part: budget.allows(cost.seconds(part.runs)))
+        fitting = group.fitting(
+            lambda part: budget.allows(cost.set_up(part.network) + cost.seconds(part.runs))
+        )
         if fitting is None:
             outcome.postponed += len(group.runs)
             continue
