@@ -2,7 +2,8 @@
 
 Beliefs of a model that gets better from epoch to epoch, with a tenth of the labels wrong, are made
 batch by batch, so that nothing but the audit's own memory grows. Each case runs in a process of its
-own; times leave out the making of beliefs, memory is what the process gained since it began.
+own; times are those of one core, without the making of beliefs (and without waiting for others who
+use the machine); memory is what the process gained since it began.
 
     python bench/audit_scale.py [--small]
 
@@ -57,9 +58,9 @@ def run(num_rows, num_classes):
     spent = dict.fromkeys(("ledger", "scores", "rate", "ranking"), 0.0)
 
     def timed(name, work):
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = work()
-        spent[name] += time.perf_counter() - begin
+        spent[name] += time.process_time() - begin
         return result
 
     ledger = timed("ledger", lambda: Ledger(num_rows))

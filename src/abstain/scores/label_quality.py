@@ -37,7 +37,7 @@ class LabelQuality:
     def worst_first(self) -> Labels:
         """Indices of all samples, the lowest score first; of equals the earlier one."""
         # By the logits: scores of hopeless labels round to the same number.
-        return np.argsort(self.noise.logits, kind="stable").astype(np.int64, copy=False)
+        return _ascending(self.noise.logits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +257,18 @@ def _judged(
         abstention=abstention,
         noise=noise,
     )
+
+
+def _ascending(values: Floats) -> Labels:
+    """What a stable argsort gives, in a third of its time: whole numbers of value and place."""
+    bits = (values + np.float32(0)).view(np.int32)  # there is but one zero
+    # Floats are in the order of their bits, but for the negative ones, which are in the reverse.
+    keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(len(values))
+    keys.sort()
+    keys &= 0xFFFFFFFF
+    return keys
 
 
 def _early(

@@ -32,8 +32,15 @@ _FEWEST = 100  # samples; a share of fewer says nothing about where the plateau 
 # Standard errors by which the share may rise and still count as level. Where it ends is a close
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 _CHANCES = (1.0, 1.5, 2.0)
-_ROWS_FOR_SLOPE = 200_000
+# Of more rows than these a random part says as much.
+_ROWS_FOR_PLATEAU, _ROWS_FOR_SLOPE = 2_000_000, 200_000
 _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
+# What the model leaves out, as standard deviations: relative to the rate, and absolute; fitted
+# on planted errors, and checked on others by bench/noise_rate.py.
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.06, 0.003
+# However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
+_LEAST_BEYOND = 0.25
+_DOUBT_OF_SECOND = 1.3
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
 _PRIOR_WEIGHT = 2.0
@@ -57,6 +64,7 @@ class Plateau:
     share: float
     """Share of all samples that lie on the plateau."""
     samples: int
+    """How many of them were looked at."""
     disagreement: float
     """Share of its samples whose label contradicts the prediction; of three ends, the mean."""
     curve: Doubles
@@ -112,11 +120,12 @@ def fit_noise_model(
     others = tuple(find_plateau(epoch, given, num_classes)[0] for epoch in epochs)
     transition = estimate_transition(counts)
     level = has_plateau(others)
-    rate = plateau.disagreement
-    if not level:
+    known = rival != UNKNOWN
+    if level:
+        rate = _second_opinion(plateau, float((evidence[known] < 0).mean()) if known.any() else 0.0)
+    else:
         # The first epochs know too little; the next ones more, and not yet too much.
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4]]))
-    known = rival != UNKNOWN
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
     # Where there is no plateau, the counts show errors of the model: they say little about labels.
@@ -136,6 +145,30 @@ def fit_noise_model(
     )
 
 
+def _second_opinion(plateau: Plateau, contradicted: float) -> float:
+    """The disagreement on the plateau, drawn to the share of labels that the whole run contradicts.
+
+    That share counts every sample, but errors of the model too, and labels learnt by heart not: it
+    may be far off. So it is heard only where it agrees, and by how sure each of the two is.
+    """
+    chance = standard_error(plateau.disagreement, plateau.samples, 1 - plateau.share)
+    doubt = standard_error(contradicted, 10**9, 0.0) * _DOUBT_OF_SECOND
+    if abs(contradicted - plateau.disagreement) > 1.5 * float(np.hypot(chance, doubt)):
+        return plateau.disagreement
+    weight = chance**2 / (chance**2 + doubt**2)
+    return (1 - weight) * plateau.disagreement + weight * contradicted
+
+
+def standard_error(share: float, samples: int, beyond: float) -> float:
+    """Of a share seen on some samples of a plateau, and extrapolated to the share `beyond` of all.
+
+    To chance it adds what the model leaves out: labels learnt by heart even in the first epochs,
+    errors of the early model that look like wrong labels.
+    """
+    chance = max(share * (1 - share), 1 / samples) / samples * max(beyond, _LEAST_BEYOND)
+    return float(np.sqrt(chance + (_RELATIVE_ERROR * share) ** 2 + _ABSOLUTE_ERROR**2))
+
+
 def has_plateau(others: Sequence[Plateau]) -> bool:
     """Whether the second or third epoch has one: else wrong labels and a poor model look alike."""
     return len(others) < 3 or max(epoch.share for epoch in others[:2]) > 1 / _PARTS
@@ -147,7 +180,7 @@ def find_plateau(early: Early, given: Integers, num_classes: int) -> tuple[Plate
     The surest are taken class by class, the same share of each predicted class: else the easiest
     classes alone would decide.
     """
-    seen = np.flatnonzero(early.predicted != UNKNOWN)
+    seen = _some(early.predicted != UNKNOWN, _ROWS_FOR_PLATEAU)
     predicted, confidence = early.predicted[seen], early.confidence[seen]
     # One sort by class, then from sure to unsure: confidence mapped into [0, 1).
     low, high = float(confidence.min(initial=1)), float(confidence.max(initial=0))
@@ -239,8 +272,7 @@ def _fit_slope(
     The early verdict (prediction contrary to the label) is a rough stand-in for "label is wrong";
     the slope that it gives was found, on planted errors, to be nearly that of the truth.
     """
-    rows = np.flatnonzero(known)
-    rows = rows[:: max(1, len(rows) // _ROWS_FOR_SLOPE)]
+    rows = _some(known, _ROWS_FOR_SLOPE)
     x, fixed = evidence[rows].astype(np.float64), odds[rows].astype(np.float64)
     y = ~contrary[rows]
     slope, offset = _USUAL_SLOPE, 0.0
@@ -257,6 +289,16 @@ def _fit_slope(
         if np.abs(step).max() < 1e-4:
             break
     return float(np.clip(slope, _LEAST_SLOPE, _MOST_SLOPE))
+
+
+def _some(chosen: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.intp]:
+    """Indices of the chosen rows, or of a random part of about `most` of them."""
+    count = int(chosen.sum())
+    if count > most:
+        # The same part whenever asked: nothing here may differ from run to run.
+        draws = np.random.default_rng(0).random(len(chosen), dtype=np.float32)
+        chosen = chosen & (draws < most / count)
+    return np.flatnonzero(chosen)
 
 
 def _solve_offset(logits: Floats, rate: float) -> float:

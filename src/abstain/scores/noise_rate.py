@@ -9,15 +9,9 @@ from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
 from abstain.scores.label_quality import LabelQuality, _labels
-from abstain.scores.noise_model import NoiseModel, has_plateau
+from abstain.scores.noise_model import NoiseModel, has_plateau, standard_error
 
 _Z = 1.959963984540054  # 95%
-# What the model of the noise leaves out (labels learnt by heart even in the first epochs, errors of
-# the model that look like noise), as a standard deviation relative to the rate and an absolute one;
-# fitted on planted errors, and checked on others by bench/noise_rate.py.
-_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.06, 0.003
-# However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
-_LEAST_BEYOND = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,10 +125,7 @@ def _rate(noise: NoiseModel) -> Interval:
 
 
 def _half_width(value: float, samples: int, beyond: float) -> float:
-    """Of a share seen on some samples and extrapolated to the share `beyond` of all."""
-    chance = max(value * (1 - value), 1 / samples) / samples * max(beyond, _LEAST_BEYOND)
-    model = (_RELATIVE_ERROR * value) ** 2 + _ABSOLUTE_ERROR**2
-    return _Z * math.sqrt(chance + model)
+    return _Z * standard_error(value, samples, beyond)
 
 
 def _per_class(

@@ -1,0 +1,210 @@
+"""How good the estimate of wrong labels is: real trainings on data with planted errors.
+
+Every run trains once with the default recipe on labels of which a known share was made wrong, and
+asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
+Settings that the method was developed on had the seeds 0, 1 and 2; here they start at 10.
+
+    python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--output results/noise-rate.json]
+
+Prints, per set and kind of noise, the mean absolute error of the rate, how often its interval
+covers the truth, AUROC, average precision and F1 of the flags, and by how many points the expected
+share of wrong labels among the worst (half as many as there are, as many, one and a half times as
+many) misses the truth. Ends with 1 if the intervals cover less than 90%, or the mean absolute error
+on symmetric and pairflip noise exceeds 0.02.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from abstain import Recipe
+from abstain.data import load
+from abstain.scores.label_quality import label_quality
+from abstain.scores.noise_rate import estimate_noise
+from abstain.train.run import train
+
+COVERAGE, MEAN_ERROR = 0.9, 0.02
+BUDGETS = (0.5, 1.0, 1.5)
+NOISE = {
+    "digits": [
+        ("symmetric", (0.0, 0.1, 0.2, 0.4, 0.6)),
+        ("pairflip", (0.2, 0.3, 0.4)),
+        ("instance", (0.2, 0.4)),
+    ],
+    "digits, unbalanced": [("symmetric", (0.2, 0.4)), ("pairflip", (0.2,))],
+    "wine": [("symmetric", (0.0, 0.1, 0.2)), ("pairflip", (0.2,))],
+    "breast cancer": [("symmetric", (0.0, 0.1, 0.2)), ("instance", (0.2,))],
+    "gaussians, 5": [("symmetric", (0.0, 0.2, 0.4)), ("pairflip", (0.3,)), ("instance", (0.3,))],
+    "gaussians, 2": [("symmetric", (0.0, 0.2))],
+    "gaussians, 85 to 15": [("symmetric", (0.0, 0.2))],
+    "mnist-5k": [
+        ("symmetric", (0.0, 0.2, 0.4, 0.6)),
+        ("pairflip", (0.3,)),
+        ("instance", (0.2,)),
+    ],
+}
+
+
+def gaussians(seed, samples, classes, columns, distance, weights=None):
+    """Points around a centre for each class, which overlap."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(classes, samples, p=weights)
+    centres = rng.normal(size=(classes, columns)) * distance / np.sqrt(columns)
+    return (centres[labels] + rng.normal(size=(samples, columns))).astype(np.float32), labels
+
+
+def source(name, seed):
+    if name == "wine":
+        features, labels = load_wine(return_X_y=True)
+        return load((features.astype(np.float32), labels))
+    if name == "breast cancer":
+        features, labels = load_breast_cancer(return_X_y=True)
+        return load((features.astype(np.float32), labels))
+    if name == "gaussians, 5":
+        return load(gaussians(seed, 3000, 5, 20, 3.0))
+    if name == "gaussians, 2":
+        return load(gaussians(seed, 2000, 2, 10, 2.0))
+    if name == "gaussians, 85 to 15":
+        return load(gaussians(seed, 2000, 2, 10, 2.4, [0.85, 0.15]))
+    if name == "digits, unbalanced":
+        data = load("digits")
+        # 3 of 4 of the class before it: 141 zeros, 10 nines
+        rank = torch.stack([data.given == j for j in range(10)]).cumsum(1)[data.given, :]
+        place = rank[torch.arange(len(data)), torch.arange(len(data))]
+        kept = (place <= 140 * 0.75**data.given + 1).nonzero()[:, 0]
+        ids = [data.ids[i] for i in kept.tolist()]
+        return replace(data, inputs=data.inputs[kept], given=data.given[kept], ids=ids)
+    return load(name)
+
+
+def one_run(name, kind, rate, seed):
+    began = time.perf_counter()
+    recipe = Recipe(flip=rate, flip_kind=kind, seed_noise=seed, seed_init=seed, seed_order=seed)
+    trained = train(source(name, seed), recipe)
+    given = trained.data.given.numpy()
+    true = given if trained.data.true is None else trained.data.true.numpy()
+    wrong = given != true
+    quality = label_quality(trained.ledger, given)
+    estimate = estimate_noise(quality, given, trained.data.num_classes)
+    row = {
+        "set": name,
+        "kind": kind if rate else "none",
+        "rate": rate,
+        "seed": seed,
+        "method": trained.recipe.method,
+        "samples": len(given),
+        "truth": float(wrong.mean()),
+        "value": estimate.rate.value,
+        "low": estimate.rate.low,
+        "high": estimate.rate.high,
+        "covered": float(wrong.mean()) in estimate.rate,
+        "class_coverage": float(
+            np.mean(
+                [
+                    float(wrong[given == j].mean()) in interval
+                    for j, interval in enumerate(estimate.per_class)
+                    if (given == j).any()
+                ]
+            )
+        ),
+        "flagged": int(estimate.is_label_issue.sum()),
+        "seconds": time.perf_counter() - began,
+    }
+    if wrong.any():
+        score, order = quality.noise.logits, quality.worst_first()
+        doubted = estimate.is_label_issue & wrong
+        row |= {
+            "auroc": float(roc_auc_score(wrong, -score)),
+            "average_precision": float(average_precision_score(wrong, -score)),
+            "margin_average_precision": float(
+                average_precision_score(wrong, -trained.ledger.margin.numpy())
+            ),
+            "f1": float(f1_score(wrong, estimate.is_label_issue)),
+            "proposed_right": float((quality.predicted_label == true)[doubted].mean())
+            if doubted.any()
+            else None,
+            "budget_errors": [
+                estimate.expected_wrong(size).value / size - float(wrong[order[:size]].mean())
+                for size in (round(share * wrong.sum()) for share in BUDGETS)
+                if 0 < size <= len(given)
+            ],
+        }
+    return row
+
+
+def mean(values):
+    values = [value for value in values if value is not None]
+    return f"{np.mean(values):.3f}" if values else "–"
+
+
+def show(rows):
+    table = Table("set", "noise", "runs", "error", "bias", "covers", "AUROC", "AP", "F1", "budget")
+    groups = sorted({(row["set"], row["kind"]) for row in rows})
+    for name, kind in [*groups, ("all", "symmetric, pairflip"), ("all", "")]:
+        these = [
+            row
+            for row in rows
+            if (name == "all" or row["set"] == name)
+            and (row["kind"] in kind.split(", ") or not kind)
+        ]
+        errors = np.array([row["value"] - row["truth"] for row in these])
+        budget = [abs(e) for row in these for e in row.get("budget_errors", ())]
+        table.add_row(
+            name,
+            kind or "all",
+            str(len(these)),
+            mean(np.abs(errors)),
+            f"{errors.mean():+.3f}" if len(errors) else "–",
+            mean([row["covered"] for row in these]),
+            *(
+                mean([row.get(key) for row in these])
+                for key in ("auroc", "average_precision", "f1")
+            ),
+            mean(budget),
+        )
+    Console(width=110).print(table)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="*", choices=list(NOISE), default=list(NOISE))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first-seed", type=int, default=10)
+    parser.add_argument("--output", type=Path, default=Path("results/noise-rate.json"))
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    rows = []
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        for name in arguments.sets:
+            for kind, rates in NOISE[name]:
+                for rate in rates:
+                    row = one_run(name, kind, rate, seed)
+                    rows.append(row)
+                    print(
+                        f"{name:20} {kind:10} {row['truth']:.3f}  {row['value']:.3f} "
+                        f"[{row['low']:.3f}, {row['high']:.3f}]  {row['seconds']:.0f} s"
+                        f"{'' if row['covered'] else '  missed'}",
+                        flush=True,
+                    )
+    show(rows)
+    arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+    coverage = np.mean([row["covered"] for row in rows])
+    told = [row for row in rows if row["kind"] in ("symmetric", "pairflip")]
+    error = np.mean([abs(row["value"] - row["truth"]) for row in told]) if told else 0.0
+    print(f"intervals cover {coverage:.1%} of {len(rows)} runs; mean absolute error {error:.4f}")
+    return int(coverage < COVERAGE or error > MEAN_ERROR)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
