@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from abstain import noise, theory
+    from abstain.audit import audit
     from abstain.errors import AbstainError, DataError
     from abstain.losses import (
         GamblersLoss,
@@ -49,7 +50,7 @@ _HOMES = {
     "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("noise", "theory", "train")
+_MODULES = ("audit", "noise", "theory", "train")
 
 __all__ = [
     "AbstainError",
@@ -63,6 +64,7 @@ __all__ = [
     "ValidationStop",
     "__version__",
     "abstention",
+    "audit",
     "belief",
     "gamblers_loss",
     "noise",

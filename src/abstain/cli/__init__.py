@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import data, predict, reproduce, theory, train
+from abstain.cli import audit, data, export, predict, reproduce, theory, train
 from abstain.cli.process import tune_process
 from abstain.errors import AbstainError
 
@@ -19,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
+app.command("export", epilog=export.EXAMPLES)(export.export)
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
 app.add_typer(data.app, name="data")

@@ -1,0 +1,127 @@
+"""`abstain export`: the verdict of an audit for other programs, or the data set repaired by it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from abstain.errors import AbstainError
+
+if TYPE_CHECKING:
+    from abstain.audit import SavedAudit
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  abstain export audits/photos-… --to csv --flagged --out queue.csv
+
+  abstain export audits/photos-… --to label-studio --out tasks.json
+
+  abstain export audits/photos-… --to cleaned --fix drop --out clean.csv
+
+  abstain export audits/photos-… --to cleaned --fix relabel --min-confidence 0.95
+"""
+
+_NOTHING: dict[str, int] = {}
+_TARGETS = ("csv", "parquet", "label-studio", "cleaned")
+
+
+def export(
+    audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
+    to: Annotated[str, typer.Option(help="csv, parquet, label-studio or cleaned.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; a new name unless said.")
+    ] = None,
+    flagged: Annotated[
+        bool | None,
+        typer.Option(
+            "--flagged/--all",
+            help="Which labels; all to csv and parquet, flagged ones to label-studio unless said.",
+        ),
+    ] = None,
+    fix: Annotated[
+        str | None,
+        typer.Option(
+            help="For cleaned: drop the flagged samples, relabel them where sure (default), or "
+            "weight every sample by how probably its label is right."
+        ),
+    ] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(help="For relabel: how sure; 0.9 unless said.")
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="For label-studio: what stands before an image's path in its address."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Write the verdict of an audit for other programs, or the data set with its labels repaired.
+
+    What is cleaned keeps the form of its source, so that abstain train takes it; an image folder
+    becomes a CSV of paths and labels, a weighted set has a column for --weights weight.
+    """
+    if to not in _TARGETS:
+        raise AbstainError(f"to must be one of {', '.join(_TARGETS)}, got {to!r}")
+    _check(
+        to,
+        {"cleaned": {"--fix": fix, "--min-confidence": min_confidence},
+         "label-studio": {"--url": url}},
+    )  # fmt: skip
+    if to == "cleaned" and flagged is not None:
+        raise AbstainError("--flagged and --all are not for cleaned, which is the whole data set")
+    if min_confidence is not None and fix not in (None, "relabel"):
+        raise AbstainError(f"--min-confidence is for --fix relabel, got --fix {fix}")
+    from abstain.audit import SavedAudit
+
+    saved = SavedAudit.open(audit)
+    place = out or _new_file(saved, to)
+    if to == "label-studio":
+        from abstain.integrations.label_studio import export_label_studio
+
+        only = True if flagged is None else flagged
+        rows, done = export_label_studio(saved, place, flagged=only, url=url), _NOTHING
+        after = f"Import it into a project with the labelling interface {place.with_suffix('.xml')}"
+    elif to == "cleaned":
+        from abstain.report.export import export_cleaned
+
+        sure = 0.9 if min_confidence is None else min_confidence
+        written = export_cleaned(saved, place, fix or "relabel", min_confidence=sure)  # type: ignore[arg-type]
+        rows, done = written.rows, {"dropped": written.dropped, "relabelled": written.relabelled}
+        after = f"Train on it: abstain train {place}" + " --weights weight" * (fix == "weight")
+    else:
+        from abstain.report.export import export_issues
+
+        if place.suffix.lower() != f".{to}":
+            raise AbstainError(f"out must end in .{to}, got {place}")
+        rows, done, after = export_issues(saved, place, flagged=bool(flagged)).rows, _NOTHING, ""
+    if as_json:
+        typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
+        return
+    console = Console(highlight=False)
+    changes = "".join(f", {n} {name}" for name, n in done.items() if n)
+    console.print(f"{place}: {rows} rows{changes}", soft_wrap=True, markup=False)
+    if after:
+        console.print(after, soft_wrap=True, markup=False)
+
+
+def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
+    """Options for another target are a misunderstanding, not to be passed over."""
+    for target, options in meant_for.items():
+        for name, value in options.items():
+            if value is not None and to != target:
+                raise AbstainError(f"{name} is for --to {target}, got --to {to}")
+
+
+def _new_file(saved: "SavedAudit", to: str) -> Path:
+    """A name of its own that is free: what nobody named is not written over."""
+    from abstain.report.export import default_suffix
+
+    suffix = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json"}.get(to)
+    place = Path(f"{saved.folder.resolve().name}-{to}{suffix or default_suffix(saved)}")
+    if place.exists():
+        raise AbstainError(f"{place} exists already; name the file by --out")
+    return place

@@ -1,0 +1,141 @@
+"""Label Studio: the flagged labels as tasks, worst first, with what is proposed as a prediction.
+
+A task has `data` (what is shown) and `predictions` (what is already chosen when it opens); the
+names in `from_name` and `to_name` are those of the labelling interface, which is written beside.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+from torch import as_tensor
+
+from abstain import __version__
+from abstain.audit import SavedAudit
+from abstain.data import LabeledData
+from abstain.data.cache import publish
+from abstain.errors import AbstainError
+from abstain.report.samples import data_uri
+
+CHOICES = "label"
+_SHOWN: Mapping[str, tuple[str, str]] = {
+    "image": ("image", '<Image name="image" value="$image"/>'),
+    "text": ("text", '<Text name="text" value="$text"/>'),
+    "table": ("row", '<Table name="row" value="$row"/>'),
+}
+_SIDE = 512
+
+
+def export_label_studio(
+    audit: SavedAudit,
+    path: str | os.PathLike[str],
+    *,
+    flagged: bool = True,
+    url: str | None = None,
+) -> int:
+    """Write tasks to import, and beside them the labelling interface (.xml); how many there are.
+
+    Args:
+        audit: The audit.
+        path: What to write, a .json.
+        flagged: Only the flagged labels; else all.
+        url: What stands before the id of an image to make its address, such as
+            `/data/local-files/?d=photos/`; without it small images are written into the tasks.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise AbstainError(f"out must end in .json for Label Studio, got {target}")
+    if not target.absolute().parent.is_dir():
+        raise AbstainError(f"out must lie in a folder that exists, got {target}")
+    data = audit.load()
+    tasks = _tasks(audit, data, flagged=flagged, url=url)
+    text = json.dumps(tasks, ensure_ascii=False, indent=1)
+    try:
+        publish(target, lambda place: _write(place, text))
+        publish(target.with_suffix(".xml"), lambda place: _write(place, interface(data)))
+    except OSError as error:
+        raise AbstainError(
+            f"out must be a file that can be written, got {target}: {error}"
+        ) from error
+    return len(tasks)
+
+
+def interface(data: LabeledData) -> str:
+    """The labelling interface: what is shown, and one choice for each class.
+
+    >>> import torch
+    >>> data = LabeledData(inputs=["fine"], given=torch.tensor([0]), classes=("good", "<bad>"),
+    ...                    ids=("a",), kind="text")
+    >>> print(interface(data))
+    <View>
+      <Text name="text" value="$text"/>
+      <Header value="Given: $given_label"/>
+      <Choices name="label" toName="text" choice="single" showInline="true">
+        <Choice value="good"/>
+        <Choice value="&lt;bad&gt;"/>
+      </Choices>
+    </View>
+    """
+    name, shown = _SHOWN[data.kind]
+    choices = "\n".join(f"    <Choice value={quoteattr(text)}/>" for text in data.classes)
+    return (
+        f'<View>\n  {shown}\n  <Header value="Given: $given_label"/>\n'
+        f'  <Choices name="{CHOICES}" toName="{name}" choice="single" showInline="true">\n'
+        f"{choices}\n  </Choices>\n</View>"
+    )
+
+
+def _tasks(
+    audit: SavedAudit, data: LabeledData, *, flagged: bool, url: str | None
+) -> list[dict[str, Any]]:
+    name, _ = _SHOWN[data.kind]
+    row = {id_: k for k, id_ in enumerate(data.ids)}
+    tasks = []
+    for issue in audit.issues.to_pylist():
+        if flagged and not issue["is_label_issue"]:
+            continue
+        chosen = {
+            "from_name": CHOICES,
+            "to_name": name,
+            "type": "choices",
+            "value": {"choices": [issue["predicted_label"]]},
+        }
+        tasks.append(
+            {
+                "data": {
+                    name: _shown(data, row[issue["id"]], url),
+                    "id": issue["id"],
+                    "given_label": issue["given_label"],
+                    "label_score": round(issue["label_score"], 6),
+                },
+                "predictions": [
+                    {
+                        "model_version": f"abstain {__version__}",
+                        "score": round(issue["confidence"], 6),
+                        "result": [chosen],
+                    }
+                ],
+            }
+        )
+    return tasks
+
+
+def _shown(data: LabeledData, index: int, url: str | None) -> object:
+    if data.kind == "text":
+        return str(data.inputs[index])
+    if data.kind == "table":
+        row = np.asarray(data.inputs[index]).tolist()
+        names = data.columns or [f"column {k}" for k in range(len(row))]
+        return dict(zip(names, row, strict=True))
+    if url is not None:
+        return url + quote(data.ids[index])
+    return data_uri(as_tensor(data.inputs[index]).numpy(), side=_SIDE)[0]
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")

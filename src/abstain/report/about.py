@@ -1,0 +1,81 @@
+"""What was done, so that it can be done again; and what to do next."""
+
+from pathlib import Path
+from shlex import quote
+
+from abstain.audit import Audit
+from abstain.report.layout import section
+from abstain.report.markup import Markup, element, foreign
+from abstain.report.numbers import percent
+from abstain.train.run import Trained
+
+
+def how(audit: Audit) -> Markup:
+    """Source, method, settings, seeds, versions and time."""
+    facts: dict[str, object] = {"source": audit.sources.get("train") or "data in memory"}
+    if audit.trained is None:
+        facts["method"] = "from probabilities that were given; nothing was trained"
+        note = "The scores come from the probabilities alone."
+    else:
+        facts |= _training(audit.trained)
+        note = "All that decides the result, to do it again."
+        if audit.folder is not None:
+            note = "The recipe in run.json says all that decided the result."
+    facts["time"] = f"{audit.seconds:.1f} s in all"
+    rows = [[element("dt", name), element("dd", foreign(value))] for name, value in facts.items()]
+    return section("What was done", note, element("dl", rows, class_="facts"))
+
+
+def how_to_go_on(audit: Audit) -> Markup | None:
+    """Commands for what comes next; none for an audit that was kept in memory."""
+    if audit.folder is None:
+        return None
+    place, clean = quote(str(audit.folder)), quote(f"{Path(audit.folder).name}-clean.csv")
+    label = audit.sources.get("options", {}).get("label")
+    said = f" --label {quote(str(label))}" if label else ""
+    steps = {
+        "Look through the flagged labels in Label Studio, worst first": (
+            f"abstain export {place} --to label-studio --out tasks.json"
+        ),
+        "Or take what is proposed, where the model is sure of it": (
+            f"abstain export {place} --to cleaned --fix relabel --min-confidence 0.9 --out {clean}"
+        ),
+        "Train on the repaired labels": f"abstain train {clean}{said}",
+    }
+    if audit.trained and audit.trained.recipe.model:
+        steps["Use the model of this audit, which has withstood the wrong labels"] = (
+            f"abstain predict {place} SOURCE --output predictions.csv"
+        )
+    return section(
+        "How to go on",
+        "Every label with its score lies beside this report, in issues.csv and issues.parquet.",
+        element(
+            "ol",
+            [
+                element("li", element("p", what), element("pre", element("code", foreign(command))))
+                for what, command in steps.items()
+            ],
+            class_="steps",
+        ),
+    )
+
+
+def _training(trained: Trained) -> dict[str, object]:
+    recipe = trained.recipe
+    payoff = recipe.payoff if isinstance(recipe.payoff, str) else f"{recipe.payoff:g}"
+    facts: dict[str, object] = {
+        "method": recipe.method,
+        "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
+        "model": recipe.model or "a module of your own",
+        "epochs": f"{trained.epoch}, of which warm-up {recipe.warm_up}; batches of {recipe.batch}",
+        "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
+        "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
+    }
+    if recipe.flip:
+        kind, seed = recipe.flip_kind, recipe.seed_noise
+        facts["planted"] = f"{percent(recipe.flip)} {kind}, seed {seed}"
+    if trained.folder is not None:
+        about = trained.folder.about()
+        facts["device"] = about["machine"]["device"]
+        facts["versions"] = ", ".join(f"{name} {v}" for name, v in about["versions"].items())
+    return facts

@@ -1,0 +1,143 @@
+"""Scores, risk and the training, as curves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain import theory
+from abstain.audit import Audit
+from abstain.report.charts import Line, Mark, histogram, line_chart
+from abstain.report.layout import chart, section
+from abstain.report.markup import Markup
+from abstain.report.numbers import many, percent
+from abstain.scores.selective import risk_coverage
+from abstain.train.stopping import AnalyticalStop
+
+
+def scores(audit: Audit) -> Markup:
+    """How the scores fall, and what would be risked by taking the proposals."""
+    quality, estimate = audit.quality, audit.estimate
+    curves = [
+        _risk(
+            audit, "differs from the given label", quality.predicted_label != audit.given, "first"
+        )
+    ]
+    if audit.planted is not None and audit.data.true is not None:
+        wrong = quality.predicted_label != audit.data.true.numpy()
+        curves.append(_risk(audit, "is wrong (errors were planted)", wrong, "second"))
+    # The first few samples may all be wrong by chance: they must not set the scale.
+    settled = [float(line.y[len(line.y) // 20 :].max()) for line in curves]
+    top = 1.15 * max(0.02, audit.noise_rate.value, *settled)
+    return section(
+        "Scores and risk",
+        "A label score is near 0 where the training never came to believe a label, near 1 where "
+        "it did at once. Proposals are safest where the model is surest.",
+        chart(
+            "Label scores",
+            [("flagged", "flagged"), ("kept", "not flagged")],
+            histogram(
+                quality.label_score,
+                estimate.is_label_issue,
+                x_label="label score (heights on a square-root scale)",
+                said=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
+            ),
+        ),
+        chart(
+            "Risk of the proposals: what is proposed …",
+            [(line.style, line.name) for line in curves],
+            line_chart(
+                curves,
+                x_label="share of samples, the surest first",
+                said="Share of proposals that differ from the label, over the share of samples",
+                marks=[Mark(audit.noise_rate.value, "estimated share of wrong labels")],
+                y_format=lambda share: percent(share, 0 if top > 0.05 else 1),
+                x_format=lambda share: percent(share, 0),
+                x_range=(0.0, 1.0),
+                y_range=(0.0, top),
+            ),
+        ),
+        columns=True,
+    )
+
+
+def training(audit: Audit) -> Markup | None:
+    """The curves of the run, with the plateau that theory foretells and where it stopped."""
+    if audit.trained is None:
+        return None
+    recipe, outcome = audit.trained.recipe, audit.trained.outcome
+    steps, epochs = audit.trained.history.steps, audit.trained.history.epochs
+    marks = []
+    if (plateau := _plateau(audit)) is not None:
+        marks.append(Mark(plateau, "predicted plateau"))
+    if 0 < (recipe.warm_up or 0) < len(epochs):
+        marks.append(Mark(float(recipe.warm_up or 0), "end of warm-up", vertical=True))
+    if recipe.stop != "never":
+        marks.append(Mark(float(audit.trained.epoch), "stop", vertical=True))
+    place = np.array([row["step"] for row in steps]) / steps[-1]["step"] * len(epochs)
+    loss = Line("loss", place, np.array([row["smoothed_loss"] for row in steps]))
+    curves = [
+        Line(name, *_column(epochs, column), style)
+        for column, name, style in (
+            ("train_accuracy", "agrees with the given labels", "first"),
+            ("test_accuracy", "test accuracy", "second"),
+            ("validation_accuracy", "agrees with held-out labels", "third"),
+        )
+        if any(column in row for row in epochs)
+    ]
+    return section(
+        "Training",
+        f"{outcome[:1].upper()}{outcome[1:]}. The verdict is drawn from the whole of it, not from "
+        "its end.",
+        chart(
+            "Loss",
+            [("first", "moving average over batches")],
+            line_chart(
+                [loss],
+                x_label="epoch",
+                said="Training loss over epochs",
+                marks=marks,
+                whole=True,
+            ),
+        ),
+        chart(
+            "Accuracy",
+            [(line.style, line.name) for line in curves],
+            line_chart(
+                curves,
+                x_label="epoch",
+                said="Accuracy over epochs",
+                y_format=lambda share: percent(share, 0),
+                whole=True,
+            ),
+        ),
+        columns=True,
+    )
+
+
+def _risk(audit: Audit, name: str, wrong: npt.NDArray[np.bool_], style: str) -> Line:
+    curve = risk_coverage(np.nan_to_num(audit.quality.confidence), wrong)
+    return Line(name, curve.coverage, curve.risk, style)
+
+
+def _column(
+    rows: Sequence[dict[str, float]], name: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    return (
+        np.array([row["epoch"] for row in rows], dtype=np.float64),
+        np.array([row.get(name, np.nan) for row in rows], dtype=np.float64),
+    )
+
+
+def _plateau(audit: Audit) -> float | None:
+    """Where the loss should settle, for a payoff that is fixed.
+
+    By the rate that the stop was told, else by the transition matrix that was estimated.
+    """
+    assert audit.trained is not None
+    recipe, m = audit.trained.recipe, audit.data.num_classes
+    if recipe.loss != "gamblers" or not isinstance(recipe.payoff, int | float):
+        return None
+    if recipe.stop == "analytical":
+        return AnalyticalStop(recipe.rate, recipe.payoff, m, recipe.noise).plateau
+    return float(theory.plateau_of(audit.estimate.transition, recipe.payoff))

@@ -1,0 +1,296 @@
+"""The verdict as a file for other programs: all labels, or the data set with its labels repaired.
+
+A repaired data set keeps what the source had, so that it can be trained on like the source: the
+columns of a table, the images of a folder (as a CSV of paths and labels), the arrays of an `.npz`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from abstain.audit import SavedAudit
+from abstain.data import BUILTIN, LabeledData
+from abstain.data.arrow_files import read_rows
+from abstain.data.cache import publish
+from abstain.data.columns import label_column
+from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
+from abstain.data.options import Options
+from abstain.data.require import require
+from abstain.errors import AbstainError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Fix = Literal["drop", "relabel", "weight"]
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What was written, and what had been done to it."""
+
+    path: Path
+    rows: int
+    dropped: int = 0
+    relabelled: int = 0
+
+
+def export_issues(
+    audit: SavedAudit, path: str | os.PathLike[str], *, flagged: bool = False
+) -> Exported:
+    """The table of issues as CSV or Parquet, by the ending of the name."""
+    table = audit.issues
+    if flagged:
+        table = table.filter(table.column("is_label_issue"))
+    _write_table(table, Path(path))
+    return Exported(path=Path(path), rows=table.num_rows)
+
+
+def export_cleaned(
+    audit: SavedAudit,
+    path: str | os.PathLike[str],
+    fix: Fix = "relabel",
+    *,
+    min_confidence: float = 0.9,
+) -> Exported:
+    """The data set that was audited, as a source to train on, with its labels repaired.
+
+    Args:
+        audit: The audit.
+        path: What to write: .csv or .parquet; .npz where images lie in memory.
+        fix: What becomes of a flagged label: its sample is dropped; the proposed label takes its
+            place where the confidence is high enough; or it stays, with the probability of being
+            right as the `weight` of every sample, for `abstain train --weights weight`.
+        min_confidence: From which on a label is replaced.
+    """
+    if fix not in get_args(Fix):
+        raise AbstainError(f"fix must be one of {', '.join(get_args(Fix))}, got {fix!r}")
+    if not 0 <= min_confidence <= 1:
+        raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
+    target = Path(path)
+    data = audit.load()
+    repaired = _repair(audit, data, fix, min_confidence)
+    rows = _own_rows(audit, data)
+    if rows is not None:
+        _write_table(_repaired_rows(rows, data, repaired, target), target)
+    elif target.suffix.lower() == ".npz" and _folder_of(audit) is None:
+        _write_arrays(data, repaired, target)
+    elif data.kind == "image" and _folder_of(audit) is None:
+        raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
+    else:
+        _write_table(_plain_rows(audit, data, repaired, target), target)
+    return Exported(
+        path=target,
+        rows=len(repaired.keep),
+        dropped=len(data) - len(repaired.keep),
+        relabelled=repaired.relabelled,
+    )
+
+
+def default_suffix(audit: SavedAudit) -> str:
+    """The ending under which a cleaned data set is best written."""
+    source = audit.summary["sources"]["train"]
+    suffix = Path(str(source)).suffix.lower()
+    if suffix in (".npz", ".parquet"):
+        return suffix
+    in_memory = source in BUILTIN or str(source).startswith("hf:")
+    return ".npz" if in_memory and audit.load().kind == "image" else ".csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Repaired:
+    """Which samples stay, in the order of the source, and under which class."""
+
+    keep: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    """The class of every sample, kept or not."""
+    weights: npt.NDArray[np.float64] | None
+    relabelled: int
+
+
+def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float) -> _Repaired:
+    row = {id_: k for k, id_ in enumerate(data.ids)}
+    number = {name: k for k, name in enumerate(data.classes)}
+    issues = audit.issues.to_pydict()
+    place = np.array([row[id_] for id_ in issues["id"]], dtype=np.int64)
+    # From the verdict, not from the source: planted errors are to be repaired too.
+    labels = np.empty(len(data), dtype=np.int64)
+    labels[place] = [number[name] for name in issues["given_label"]]
+    flagged = np.zeros(len(data), dtype=bool)
+    flagged[place] = issues["is_label_issue"]
+    relabelled = 0
+    if fix == "relabel":
+        proposed, confidence = labels.copy(), np.zeros(len(data))
+        proposed[place] = [number[name] for name in issues["predicted_label"]]
+        confidence[place] = issues["confidence"]
+        chosen = flagged & (confidence >= min_confidence) & (proposed != labels)
+        relabelled = int(chosen.sum())
+        labels = np.where(chosen, proposed, labels)
+    weights = None
+    if fix == "weight":
+        weights = np.empty(len(data))
+        known = audit.weights.to_pydict()
+        weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
+    keep = np.flatnonzero(~flagged) if fix == "drop" else np.arange(len(data))
+    return _Repaired(keep=keep, labels=labels, weights=weights, relabelled=relabelled)
+
+
+def _source_options(audit: SavedAudit) -> Mapping[str, Any]:
+    options: Mapping[str, Any] = audit.summary["sources"]["options"]
+    return options
+
+
+def _folder_of(audit: SavedAudit) -> Path | None:
+    """The image folder that was audited, if it was one."""
+    path = Path(str(audit.summary["sources"]["train"])).expanduser()
+    is_table = path.is_dir() and bool(table_files(path)) and not split_folders(path)
+    return path if path.is_dir() and not is_table else None
+
+
+def _own_rows(audit: SavedAudit, data: LabeledData) -> "tuple[pa.Table, str, Path] | None":
+    """The table that was audited, its label column and its folder; None for other sources."""
+    source = str(audit.summary["sources"]["train"])
+    path = Path(source).expanduser()
+    if source in BUILTIN or source.startswith("hf:") or _folder_of(audit) is not None:
+        return None
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        files = [path]
+    elif path.is_dir():
+        split = canonical(_source_options(audit).get("split", "train"))
+        files = table_files(path)[split]
+    else:
+        return None
+    label = _source_options(audit).get("label")
+    table = read_rows(files, Options(label=label)).table
+    ids = [str(k) for k in range(table.num_rows)]
+    if "id" in table.column_names:
+        ids = [str(value) for value in table.column("id").to_pylist()]
+    # Rows whose images could not be read were no part of the audit, and are none of the result.
+    known = set(data.ids)
+    table = table.take([k for k, id_ in enumerate(ids) if id_ in known])
+    return table, label_column(table, label, path), files[0].parent
+
+
+def _repaired_rows(
+    rows: "tuple[pa.Table, str, Path]", data: LabeledData, repaired: _Repaired, target: Path
+) -> "pa.Table":
+    """The rows of the source with repaired labels, each in the type that it had."""
+    pa = require("pyarrow", "a table")
+    table, label, folder = rows
+    column = table.column(label)
+    first = {int(k): row for row, k in reversed(list(enumerate(data.given.tolist())))}
+    # A class that no row has can only be named by its number, as sources with names number them.
+    value = [column[first[k]].as_py() if k in first else k for k in range(data.num_classes)]
+    labels = pa.array([value[k] for k in repaired.labels.tolist()], column.type)
+    table = table.set_column(table.column_names.index(label), table.schema.field(label), labels)
+    if data.kind == "image":
+        table = _moved(table, data.columns[0], folder, target.parent)
+    if repaired.weights is not None:
+        table = _with_weights(table, repaired.weights)
+    return table.take(repaired.keep)
+
+
+def _plain_rows(
+    audit: SavedAudit, data: LabeledData, repaired: _Repaired, target: Path
+) -> "pa.Table":
+    """A table of what has no table of its own: paths of images, texts, or numbers."""
+    pa = require("pyarrow", "a table")
+    names = np.array(data.classes, dtype=object)
+    columns: dict[str, Any] = {"id": pa.array(list(data.ids), pa.string())}
+    folder = _folder_of(audit)
+    if folder is not None and data.kind == "image":
+        columns["image"] = [_relative(folder / name, target.parent) for name in data.ids]
+    elif data.kind == "text":
+        columns["text"] = [str(data.inputs[k]) for k in range(len(data))]
+    else:
+        values = np.stack([np.asarray(data.inputs[k]) for k in range(len(data))])
+        heads = data.columns or [f"x{k}" for k in range(values.shape[1])]
+        columns |= {name: values[:, k] for k, name in enumerate(heads)}
+    columns["label"] = pa.array(names[repaired.labels], pa.string())
+    table = pa.table(columns)
+    if repaired.weights is not None:
+        table = _with_weights(table, repaired.weights)
+    return table.take(repaired.keep)
+
+
+def _with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Table":
+    if WEIGHT in table.column_names:
+        raise AbstainError(
+            f"the source must have no column {WEIGHT!r} of its own to get one, got one; train "
+            "with --weights AUDIT/weights.parquet instead"
+        )
+    return table.append_column(WEIGHT, [weights])
+
+
+def _moved(table: "pa.Table", column: str, old: Path, new: Path) -> "pa.Table":
+    """Paths of images as seen from where the table will lie; embedded images stay."""
+    pa = require("pyarrow", "a table")
+    values = table.column(column)
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+        return table
+    paths = [None if path is None else _relative(old / path, new) for path in values.to_pylist()]
+    return table.set_column(table.column_names.index(column), column, pa.array(paths, values.type))
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+
+
+def _write_arrays(data: LabeledData, repaired: _Repaired, target: Path) -> None:
+    if not isinstance(data.inputs, Tensor):
+        raise AbstainError(
+            f"out must end in .csv or .parquet for what are no arrays in memory, got {target}; or "
+            "train with --weights AUDIT/weights.parquet"
+        )
+    keep = repaired.keep
+    arrays: dict[str, Any] = {
+        "x": data.inputs.numpy()[keep],
+        "y": repaired.labels[keep],
+        "classes": np.array(data.classes),
+        "ids": np.array(list(data.ids))[keep],
+    }
+    if repaired.weights is not None:
+        arrays[WEIGHT] = repaired.weights[keep]
+    _publish(target, lambda path: _save_arrays(path, arrays))
+
+
+def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def _write_table(table: "pa.Table", target: Path) -> None:
+    pa = require("pyarrow", "writing a table")
+    csv = require("pyarrow.csv", "writing a table")
+    parquet = require("pyarrow.parquet", "writing a table")
+    suffix = target.suffix.lower()
+    if suffix == ".parquet":
+        _publish(target, lambda path: parquet.write_table(table, path))
+    elif suffix == ".csv":
+        nested: Sequence[str] = [
+            field.name
+            for field in table.schema
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
+        ]
+        if nested:
+            raise AbstainError(f"out must end in .parquet, as CSV cannot hold {nested[0]!r}")
+        _publish(target, lambda path: csv.write_csv(table, path))
+    else:
+        raise AbstainError(f"out must end in .csv or .parquet, got {target}")
+
+
+def _publish(target: Path, write: Any) -> None:  # noqa: ANN401
+    if not target.absolute().parent.is_dir():
+        raise AbstainError(f"out must lie in a folder that exists, got {target}")
+    try:
+        publish(target, write)
+    except OSError as error:
+        raise AbstainError(f"out must be a file that can be written, got {target}: {error}") from (
+            error
+        )

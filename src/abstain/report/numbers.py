@@ -1,0 +1,70 @@
+"""Numbers as people read them."""
+
+import math
+
+from abstain.scores.noise_rate import Interval
+
+
+def percent(share: float, decimals: int | None = None) -> str:
+    """A share in per cent, with as many decimals as it takes to say something.
+
+    >>> percent(0.2034), percent(0.5), percent(0.00042), percent(0.0), percent(1.0), percent(0.9998)
+    ('20.3%', '50.0%', '0.04%', '0%', '100%', '99.98%')
+    """
+    if math.isnan(share):
+        return "–"
+    value = 100 * share
+    if decimals is None:
+        if value in (0, 100):
+            return f"{value:.0f}%"
+        edge = min(value, 100 - value)
+        decimals = 1 if edge >= 0.1 else min(4, -math.floor(math.log10(max(edge, 1e-4))))
+    return f"{value:.{decimals}f}%"
+
+
+def count(number: float) -> str:
+    """A whole number with its thousands apart.
+
+    >>> count(12345.4)
+    '12,345'
+    """
+    return f"{round(number):,}"
+
+
+def interval(found: Interval) -> str:
+    """The ends of an interval of shares.
+
+    >>> interval(Interval(value=0.2, low=0.18, high=0.223))
+    '18.0–22.3%'
+    """
+    low, high = percent(found.low), percent(found.high)
+    return f"{low.removesuffix('%')}–{high}"
+
+
+def many(number: int, one: str, more: str | None = None) -> str:
+    """A number and its noun.
+
+    >>> many(1, "label"), many(1200, "label"), many(2, "class", "classes")
+    ('1 label', '1,200 labels', '2 classes')
+    """
+    return f"{count(number)} {one if number == 1 else more or one + 's'}"
+
+
+def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> list[float]:
+    """Round numbers that span an interval, about so many.
+
+    >>> ticks(0.0, 0.87)
+    [0.0, 0.2, 0.4, 0.6, 0.8]
+    >>> ticks(1.0, 12.0, whole=True)
+    [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+    """
+    if not high > low:
+        high = low + (abs(low) or 1.0)
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+    step = next(f * power for f in factors if f * power >= 0.85 * rough)
+    step = max(step, 1.0) if whole else step
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(k * step, 10) for k in range(first, last + 1)]

@@ -1,0 +1,142 @@
+"""A sample as a person would look at it: a thumbnail, the beginning of a text, a few columns."""
+
+import base64
+import io
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, as_tensor
+
+from abstain.data import LabeledData
+from abstain.data.require import require
+from abstain.report.markup import Markup, cut, element, foreign
+from abstain.report.numbers import many
+
+_SIDE = 112
+_LEAST_PIXELS, _PIXELATED = 20, 64
+_TEXT = 280
+_COLUMNS = 6
+
+
+class Samples:
+    """Shows samples of a data set, until the page would become too heavy."""
+
+    def __init__(self, data: LabeledData, *, bytes_left: int = 2_000_000) -> None:
+        self.data = data
+        self._bytes_left = bytes_left
+
+    def show(self, index: int, proposed: int | None = None) -> Markup | None:
+        """One sample; None where it cannot be shown or has no room any more.
+
+        A row of numbers is shown beside the means of its class as given and as proposed.
+        """
+        if self._bytes_left <= 0:
+            return None
+        if self.data.kind == "table":
+            shown: Markup | None = self._row(index, proposed)
+        else:
+            shown = self._image(index) if self.data.kind == "image" else self._text(index)
+        if shown is not None:
+            self._bytes_left -= len(shown)
+        return shown
+
+    def _image(self, index: int) -> Markup | None:
+        try:
+            pixels = as_tensor(self.data.inputs[index]).numpy()
+        except Exception:  # a file may be gone since: the report is worth more than a thumbnail
+            return None
+        source, (width, height) = data_uri(pixels)
+        # Pixels stay sharp, unless they are so few that only a blur makes a picture of them.
+        sharp = _LEAST_PIXELS <= max(width, height) <= _PIXELATED
+        return element(
+            "img",
+            src=source,
+            width=width,
+            height=height,
+            alt="",
+            loading="lazy",
+            class_="thumb pixels" if sharp else "thumb",
+        )
+
+    def _text(self, index: int) -> Markup:
+        return element("p", foreign(cut(str(self.data.inputs[index]), _TEXT)), class_="excerpt")
+
+    def _row(self, index: int, proposed: int | None) -> Markup:
+        row = np.asarray(self.data.inputs[index], dtype=np.float64)
+        given = int(self.data.given[index])
+        names = self.data.columns or tuple(f"column {k}" for k in range(len(row)))
+        chosen = list(range(min(_COLUMNS, len(row))))
+        heads, columns = ["this row"], [row]
+        if self._means is not None:
+            means, spread = self._means
+            # What is furthest from the class as given tells most about a wrong label.
+            away = np.abs(row - means[given]) / spread
+            chosen = [int(k) for k in np.argsort(-away, kind="stable")[:_COLUMNS]]
+            shown = dict.fromkeys([given] if proposed is None else [given, proposed])
+            heads += [f"mean of {cut(self.data.classes[j], 18)}" for j in shown]
+            columns += [means[j] for j in shown]
+        lines = [
+            element(
+                "tr",
+                element("th", foreign(cut(names[k], 28)), scope="row"),
+                [element("td", f"{values[k]:,.4g}") for values in columns],
+            )
+            for k in chosen
+        ]
+        rest = len(row) - len(chosen)
+        return element(
+            "table",
+            element("caption", f"and {many(rest, 'more column')}") if rest else None,
+            element(
+                "thead",
+                element(
+                    "tr",
+                    element("td"),
+                    [element("th", foreign(head), scope="col") for head in heads],
+                ),
+            ),
+            element("tbody", lines),
+            class_="row",
+        )
+
+    @cached_property
+    def _means(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Means of each class and spread of all; None where the rows are not in memory."""
+        if not isinstance(self.data.inputs, Tensor):
+            return None
+        rows, given = self.data.inputs.double().numpy(), self.data.given.numpy()
+        sums = np.zeros((self.data.num_classes, rows.shape[1]))
+        np.add.at(sums, given, rows)
+        counts = np.bincount(given, minlength=self.data.num_classes)
+        spread = rows.std(axis=0)
+        spread[spread == 0] = 1.0
+        return sums / np.maximum(counts, 1)[:, None], spread
+
+
+def data_uri(pixels: npt.NDArray[Any], side: int = _SIDE) -> tuple[str, tuple[int, int]]:
+    """An image (channels, height, width) as a data URI, and its width and height in pixels.
+
+    >>> data_uri(np.zeros((1, 8, 8), dtype=np.uint8))[0][:22]
+    'data:image/png;base64,'
+    """
+    image = require("PIL.Image", "thumbnails").fromarray(_as_bytes(pixels))
+    if max(image.size) > side:
+        image.thumbnail((side, side))
+    stream = io.BytesIO()
+    # Few pixels are sharp and small as PNG; photographs are smaller as JPEG.
+    kind = "png" if max(image.size) <= _PIXELATED else "jpeg"
+    image.save(stream, kind.upper(), **({"optimize": True} if kind == "png" else {"quality": 80}))
+    code = base64.b64encode(stream.getvalue()).decode()
+    return f"data:image/{kind};base64,{code}", image.size
+
+
+def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """(height, width) or (height, width, 3), from whatever numbers an image is made of."""
+    chosen = pixels if len(pixels) == 3 else pixels[:1]
+    if chosen.dtype != np.uint8:
+        low, high = float(chosen.min()), float(chosen.max())
+        chosen = (chosen - low) / (high - low or 1.0) * 255
+        chosen = chosen.round().astype(np.uint8)
+    return np.ascontiguousarray(chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0])

@@ -1,0 +1,125 @@
+"""Classes: which is taken for which, and how bad each one is."""
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.audit import Audit
+from abstain.report.charts import bar, interval_scale
+from abstain.report.layout import class_name, number, section, wide
+from abstain.report.markup import Markup, cut, element, foreign
+from abstain.report.numbers import count, interval, percent
+
+_MAP_CLASSES = 16
+_PAIRS = 8
+_TABLE_ROWS = 60
+_SHADES = 9
+
+
+def class_pairs(audit: Audit) -> Markup | None:
+    """Which class is taken for which, as a map and as a list of the most frequent."""
+    given, predicted, counts = audit.pairs.given, audit.pairs.predicted, audit.pairs.count
+    if not len(counts):
+        return None
+    m = audit.data.num_classes
+    concerned = np.bincount(given, counts, m) + np.bincount(predicted, counts, m)
+    shown = np.sort(np.argsort(-concerned, kind="stable")[:_MAP_CLASSES])
+    left_out = f" Of {m} classes, the {len(shown)} most concerned." if m > len(shown) else ""
+    pairs = [
+        element(
+            "li",
+            element("span", class_name(audit, i), " → ", class_name(audit, j)),
+            bar(n / int(counts[0])),
+            element("span", count(n), class_="number"),
+        )
+        for i, j, n in zip(
+            given[:_PAIRS].tolist(),
+            predicted[:_PAIRS].tolist(),
+            counts[:_PAIRS].tolist(),
+            strict=True,
+        )
+    ]
+    return section(
+        "Which for which",
+        f"Flagged labels: as given in rows, as proposed in columns.{left_out}"
+        if m > 2
+        else "Flagged labels: as given, and as proposed.",
+        wide(_heat_map(audit, shown)) if m > 2 else None,
+        element("ol", pairs, class_="pairs"),
+    )
+
+
+def per_class(audit: Audit) -> Markup:
+    """Every class with its share of wrong labels, the worst first."""
+    estimate, m = audit.estimate, audit.data.num_classes
+    samples = np.bincount(audit.given, minlength=m).tolist()
+    flagged = np.bincount(audit.given[estimate.is_label_issue], minlength=m).tolist()
+    present = [j for j in range(m) if samples[j]]
+    top = min(1.0, max([0.02, *(estimate.per_class[j].high for j in present)]))
+    taken_for: dict[int, int] = {}
+    for i, j in zip(audit.pairs.given.tolist(), audit.pairs.predicted.tolist(), strict=True):
+        taken_for.setdefault(i, j)
+    worst = sorted(present, key=lambda j: -estimate.per_class[j].value)
+    rows = []
+    for j in worst[:_TABLE_ROWS]:
+        rate = estimate.per_class[j]
+        rows.append(
+            element(
+                "tr",
+                element("th", class_name(audit, j), scope="row"),
+                number(count(samples[j])),
+                number(count(flagged[j])),
+                number(percent(rate.value)),
+                element("td", interval_scale(rate, top, f"between {interval(rate)}")),
+                number(interval(rate)),
+                element("td", class_name(audit, taken_for[j]) if j in taken_for else "–"),
+            )
+        )
+    heads = ("class", "labels", "flagged", "wrong", "", "95% interval", "mostly taken for")
+    left_out = f" The {_TABLE_ROWS} worst of {m} classes." if len(present) > _TABLE_ROWS else ""
+    return section(
+        "By class",
+        f"Estimated share of wrong labels among those given each class.{left_out}",
+        wide(
+            element(
+                "table",
+                element(
+                    "thead", element("tr", [element("th", name, scope="col") for name in heads])
+                ),
+                element("tbody", rows),
+                class_="classes",
+            )
+        ),
+    )
+
+
+def _heat_map(audit: Audit, shown: npt.NDArray[np.int64]) -> Markup:
+    """The most concerned classes against each other; the deeper, the more."""
+    names, found = audit.data.classes, audit.pairs
+    place = {int(j): k for k, j in enumerate(shown)}
+    cells = np.zeros((len(shown), len(shown)), dtype=np.int64)
+    for i, j, n in zip(found.given, found.predicted, found.count, strict=True):
+        if int(i) in place and int(j) in place:
+            cells[place[int(i)], place[int(j)]] = n
+    top = int(cells.max()) or 1
+
+    def cell(i: int, j: int) -> Markup:
+        n = int(cells[i, j])
+        shade = "same" if i == j else f"h{-(-n * _SHADES // top)}"
+        return element("td", count(n) if n else None, class_=shade)
+
+    def head(j: int, length: int, scope: str) -> Markup:
+        shown_name = element("span", foreign(cut(names[j], length)))
+        return element("th", shown_name, scope=scope, title=names[j])
+
+    everything = range(len(shown))
+    columns = [head(j, 12, "col") for j in place]
+    rows = [
+        element("tr", head(j, 18, "row"), [cell(i, k) for k in everything])
+        for i, j in enumerate(place)
+    ]
+    return element(
+        "table",
+        element("thead", element("tr", element("td", "given ↓  proposed →"), columns)),
+        element("tbody", rows),
+        class_="heat",
+    )

@@ -1,0 +1,218 @@
+"""The audit: from any source to a verdict that does not look at true labels."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import abstain
+from abstain import Recipe
+from abstain.audit import COLUMNS, SavedAudit, audit
+from abstain.data import LabeledData, load
+from abstain.errors import AbstainError
+
+from audits import blobs, write_images, write_texts
+
+SHORT = Recipe(epochs=6, warm_up=1)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Digits of which a fifth was flipped."""
+    folder = tmp_path_factory.mktemp("audits") / "digits"
+    return audit("digits", Recipe(epochs=8, warm_up=2, flip=0.2), folder=folder)
+
+
+def test_the_verdict_finds_planted_errors(planted):
+    found = planted.detection
+    assert found.auroc > 0.98
+    assert found.average_precision > 0.9
+    assert found.precision > 0.8
+    assert found.recall > 0.8
+    assert planted.noise_rate.low <= found.rate <= planted.noise_rate.high
+    worst = int(planted.planted[planted.order[:100]].sum())
+    assert abs(planted.estimate.expected_wrong(100).value - worst) <= 5
+
+
+def test_issues_are_all_labels_worst_first(planted):
+    issues = planted.issues
+    assert tuple(issues.column_names) == COLUMNS
+    assert sorted(issues["id"].to_pylist()) == sorted(planted.data.ids)
+    scores = issues["label_score"].to_numpy()
+    assert (np.diff(scores) >= 0).all()
+    assert sum(issues["is_label_issue"].to_pylist()) == planted.flagged
+    row = {id_: k for k, id_ in enumerate(planted.data.ids)}
+    for issue in issues.slice(0, 20).to_pylist():
+        given = planted.data.given[row[issue["id"]]]
+        assert issue["given_label"] == planted.data.classes[given]
+
+
+def test_the_folder_holds_verdict_model_and_recipe(planted):
+    names = {path.name for path in planted.folder.iterdir()}
+    assert {"issues.parquet", "issues.csv", "summary.json", "weights.parquet"} <= names
+    assert {"run.json", "model.safetensors", "ledger.parquet"} <= names
+    table = pq.read_table(planted.folder / "issues.parquet")
+    assert table.equals(planted.issues)
+    text = csv.read_csv(planted.folder / "issues.csv")
+    assert text["id"].to_pylist() == table["id"].to_pylist()
+    summary = json.loads((planted.folder / "summary.json").read_text())
+    assert summary == json.loads(json.dumps(planted.summary()))
+    assert summary["flagged"] == planted.flagged
+    assert summary["sources"]["train"] == "digits"
+    weights = pq.read_table(planted.folder / "weights.parquet")
+    assert weights["id"].to_pylist() == list(planted.data.ids)
+    right = 1 - weights["weight"].to_numpy()
+    assert right.mean() == pytest.approx(planted.noise_rate.value, abs=0.01)
+
+
+def test_a_killed_audit_is_taken_up_to_the_same_verdict(planted):
+    before = (planted.folder / "issues.parquet").read_bytes()
+    for name in ("summary.json", "issues.parquet", "issues.csv"):
+        (planted.folder / name).unlink()
+    with pytest.raises(AbstainError, match="abstain audit --resume"):
+        SavedAudit.open(planted.folder)
+    again = audit(folder=planted.folder, resume=True)
+    assert again.noise_rate == planted.noise_rate
+    assert (planted.folder / "issues.parquet").read_bytes() == before
+    assert SavedAudit.open(planted.folder).summary["flagged"] == planted.flagged
+
+
+def test_true_labels_are_not_looked_at_unless_they_are_the_planted_ones():
+    x, y = blobs()
+    data = load((x, y))
+    one = audit(data, SHORT)
+    other = audit(replace(data, true=1 - data.given.clamp(max=1)), SHORT)
+    assert other.detection is None
+    assert other.planted is None
+    assert "detection" not in other.summary()
+    assert one.issues.equals(other.issues)
+
+
+def test_the_verdict_depends_on_nothing_but_data_and_recipe():
+    one, two = (audit(blobs(), SHORT) for _ in range(2))
+    assert one.issues.equals(two.issues)
+    assert one.noise_rate == two.noise_rate
+
+
+def test_clean_labels_raise_no_alarm():
+    found = audit(blobs(300), Recipe(epochs=20))
+    assert found.noise_rate.low <= 0.01
+    assert found.flagged <= 6
+
+
+def test_a_csv_of_texts(tmp_path):
+    path = write_texts(tmp_path / "reviews.csv")
+    found = audit(path, Recipe(epochs=6, flip=0.15), label="stars", features="text")
+    assert found.data.kind == "text"
+    assert found.detection.auroc > 0.8
+
+
+def test_an_image_folder(tmp_path):
+    found = audit(write_images(tmp_path / "photos", per_class=100), Recipe(epochs=30))
+    wrong = np.array([int(id_.split("/")[1].split(".")[0]) % 5 == 0 for id_ in found.data.ids])
+    assert found.noise_rate.low <= wrong.mean() <= found.noise_rate.high
+    assert (found.estimate.is_label_issue == wrong).mean() > 0.9
+
+
+def test_a_data_frame_with_ids_of_its_own():
+    x, y = blobs(90)
+    frame = pd.DataFrame(x, columns=list("abcd"), index=[f"row {k}" for k in range(90)])
+    frame["label"] = [f"class {k}" for k in y]
+    found = audit(frame, SHORT)
+    assert set(found.issues["id"].to_pylist()) == set(frame.index)
+    assert found.sources["train"] is None
+
+
+def test_duplicates_that_disagree_are_found():
+    x, y = blobs(60)
+    found = audit((np.concatenate([x, x[:2]]), np.concatenate([y, y[:1] + 1, y[1:2]])), SHORT)
+    assert len(found.duplicates) == 1
+    assert sorted(found.duplicates.members.tolist()) == [0, 60]
+    assert found.summary()["disagreeing_duplicates"] == 1
+
+
+def test_features_are_trained_on_while_the_source_is_shown(tmp_path):
+    path = write_texts(tmp_path / "reviews.csv", count=90)
+    x = np.random.default_rng(0).normal(size=(90, 5)) + 3 * (np.arange(90) % 2)[:, None]
+    np.save(tmp_path / "x.npy", x)
+    settings = {"label": "stars", "folder": tmp_path / "audit"}
+    found = audit(path, SHORT, features=tmp_path / "x.npy", **settings)
+    assert found.trained.recipe.model == "mlp"
+    assert found.data.kind == "text"
+    assert "fine" in found.data.inputs[2] or "kind" in found.data.inputs[2]
+    again = audit(folder=tmp_path / "audit", resume=True)
+    assert again.data.kind == "text"
+    assert again.issues.equals(found.issues)
+    in_memory = audit(path, SHORT, features=x, label="stars")
+    assert in_memory.data.kind == "text"
+    assert in_memory.issues.equals(found.issues)
+
+
+def test_probabilities_need_no_training(tmp_path):
+    x, y = blobs(90)
+    true = y.copy()
+    y[:9] = (y[:9] + 1) % 3
+    probabilities = 0.9 * np.eye(3)[true] + 0.1 / 3
+    found = audit((x, y), probabilities=probabilities, folder=tmp_path / "audit")
+    assert found.model is None
+    assert found.issues["id"].to_pylist()[:9] == [str(k) for k in range(9)]
+    assert found.issues["predicted_label"].to_pylist()[:9] == [str(k) for k in true[:9]]
+    assert found.noise_rate.low <= 0.1 <= found.noise_rate.high
+    saved = SavedAudit.open(tmp_path / "audit")
+    assert "training" not in saved.summary
+    with pytest.raises(AbstainError, match="data in memory"):
+        saved.load()
+
+
+P = np.full((90, 3), 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"probabilities": P[:, :2]}, r"shape \(samples, classes\), \(90, 3\), got \(90, 2\)"),
+        ({"probabilities": P * 2}, "must sum to 1 in every row, got 2 in row 0"),
+        ({"probabilities": P * np.nan}, "numbers of 0 or more"),
+        ({"probabilities": P - 1}, "numbers of 0 or more"),
+        ({"probabilities": P, "method": "nll"}, "leave out method"),
+        ({"probabilities": P, "resume": True}, "leave out resume"),
+        ({"recipe": SHORT, "method": "nll"}, "exclude each other"),
+        ({"method": "nill"}, "did you mean nll"),
+        ({"features": np.zeros((80, 2))}, "one row for each of the 90 samples"),
+        ({"features": np.full((90, 2), np.nan)}, "must be finite"),
+        ({"features": "nowhere.npy"}, "a file that exists"),
+        ({"resume": True}, "resume needs the folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, settings, message):
+    folder = {} if settings.get("resume") else {"folder": tmp_path / "audit"}
+    with pytest.raises(AbstainError, match=message):
+        audit(blobs(90), **folder, **settings)
+    assert not (tmp_path / "audit").exists()
+
+
+def test_no_folder_is_written_over(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for settings in ({}, {"probabilities": P}):
+        with pytest.raises(AbstainError, match="folder must be new or empty"):
+            audit(blobs(90), folder=tmp_path, **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_folders_that_are_no_audit_are_told_apart(tmp_path):
+    with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
+        SavedAudit.open(tmp_path / "nowhere")
+    abstain.train(blobs(60), SHORT, folder=tmp_path / "run")
+    with pytest.raises(AbstainError, match="that of a training"):
+        SavedAudit.open(tmp_path / "run")
+
+
+def test_the_package_itself_takes_the_call():
+    result = abstain.audit(blobs(60), Recipe(epochs=2, warm_up=1))
+    assert isinstance(result.model, torch.nn.Module)
+    assert isinstance(result.data, LabeledData)
