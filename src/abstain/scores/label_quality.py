@@ -276,19 +276,21 @@ def _early(
 ) -> tuple[Early, tuple[Early, ...]]:
     """Beliefs of the first epochs together, and of single ones.
 
-    Predictions are those of the second or third epoch, whichever is surer: there the model knows
-    enough. How sure to call it is taken from the first and second, where a sample's own label has
-    been seen not at all or once, so that those whose label agrees have hardly become surer by it.
+    Predictions are those of the second, third and fifth epoch, whichever is surest: there the model
+    knows enough. How sure to call it is taken from the first and second, where a sample's own label
+    has been seen not at all or once, so that those whose label agrees have hardly become surer by
+    it.
     """
     single = tuple(_epoch_beliefs(snapshot, given) for snapshot in snapshots)
     numbers = [snapshot.epoch for snapshot in snapshots]
     if numbers[:3] != [0, 1, 2]:
         return single[-1], single  # a single epoch, or none of the usual ones
-    first, second, third = single[:3]
-    surer = second.confidence >= third.confidence
-    predicted = np.where(surer, second.predicted, third.predicted)
-    predicted[(second.predicted == UNKNOWN) | (third.predicted == UNKNOWN)] = UNKNOWN
-    confidence = first.confidence * np.float32(0.5) + second.confidence
+    predicted, surest = single[1].predicted.copy(), single[1].confidence
+    for epoch in single[2:4]:
+        surer = epoch.confidence > surest
+        predicted[surer & (predicted != UNKNOWN)] = epoch.predicted[surer & (predicted != UNKNOWN)]
+        surest = np.maximum(surest, epoch.confidence)
+    confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
     later = tuple(x for x, number in zip(single, numbers, strict=True) if 1 <= number <= 16)
     return Early(predicted=predicted, confidence=confidence), later
 

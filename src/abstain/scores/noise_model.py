@@ -37,10 +37,10 @@ _ROWS_FOR_PLATEAU, _ROWS_FOR_SLOPE = 2_000_000, 200_000
 _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
 # What the model leaves out, as standard deviations: relative to the rate, and absolute; fitted
 # on planted errors, and checked on others by bench/noise_rate.py.
-_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.06, 0.003
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.07, 0.003
 # However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
 _LEAST_BEYOND = 0.25
-_DOUBT_OF_SECOND = 1.3
+_DOUBT_OF_SECOND = 1.2  # times as much as of the first
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
 _PRIOR_WEIGHT = 2.0
@@ -169,9 +169,15 @@ def standard_error(share: float, samples: int, beyond: float) -> float:
     return float(np.sqrt(chance + (_RELATIVE_ERROR * share) ** 2 + _ABSOLUTE_ERROR**2))
 
 
-def has_plateau(others: Sequence[Plateau]) -> bool:
-    """Whether the second or third epoch has one: else wrong labels and a poor model look alike."""
-    return len(others) < 3 or max(epoch.share for epoch in others[:2]) > 1 / _PARTS
+def has_plateau(epochs: Sequence[Plateau]) -> bool:
+    """Whether single epochs, the second, third, fifth, …, have one: else a poor model looks alike.
+
+    Three tenths in the second or third are enough; two tenths only if the fifth has them too.
+    """
+    if len(epochs) < 3:
+        return True  # nothing to compare with
+    tenths = [round(epoch.share * _PARTS) for epoch in epochs]
+    return max(tenths[:2]) >= 3 or min(max(tenths[:2]), tenths[2]) >= 2
 
 
 def find_plateau(early: Early, given: Integers, num_classes: int) -> tuple[Plateau, Doubles]:
