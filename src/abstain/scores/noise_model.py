@@ -312,7 +312,8 @@ def _solve_offset(logits: Floats, rate: float) -> float:
     if not len(logits):
         return 0.0
     low, high = float(logits.min()), float(logits.max())
-    counts, edges = np.histogram(logits, bins=_BINS, range=(low - 1e-3, high + 1e-3))
+    # Wide enough for bins to differ in float32 where all logits are one number.
+    counts, edges = np.histogram(logits, bins=_BINS, range=(low - 0.1, high + 0.1))
     middles, shares = (edges[:-1] + edges[1:]) / 2, counts / len(logits)
     # Less than a quarter of one label, or all but that, would need an infinite offset.
     rate = min(max(rate, 0.25 / len(logits)), 1 - 0.25 / len(logits))
