@@ -60,7 +60,7 @@ def hostile_data(kind="text", count=60):
     inputs = {
         "text": [f"{HOSTILE} {'fine' if k % 2 else 'dull'} {k}" for k in range(count)],
         "table": torch.from_numpy(rng.normal(size=(count, 3)).astype(np.float32)) + given[:, None],
-        "image": torch.full((count, 1, 8, 8), 9, dtype=torch.uint8) + given[:, None, None, None],
+        "image": (9 + given).to(torch.uint8)[:, None, None, None].expand(count, 1, 8, 8),
     }[kind]
     return LabeledData(
         inputs=inputs,

@@ -1,0 +1,247 @@
+"""The report: one safe file, with everything in it that a person asks for."""
+
+import base64
+import hashlib
+import io
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from abstain import Recipe
+from abstain.audit import audit
+from abstain.data import LabeledData
+from abstain.report import render, write_report
+from abstain.report.charts import Line, Mark, histogram, line_chart
+from abstain.report.samples import Samples, data_uri
+
+from audits import blobs, hostile_data, write_texts
+
+SHORT = Recipe(epochs=3, warm_up=1)
+LINKS = ("src", "href", "action", "data", "srcset", "poster", "background", "xlink:href")
+
+
+class Page(HTMLParser):
+    """Collects what a browser would act on."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.links, self.handlers, self.headings = [], [], [], []
+        self.policy, self.style, self._inside, self.texts = "", "", "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self._inside = tag
+        named = dict(attrs)
+        self.links += [named[name] for name in LINKS if name in named]
+        self.handlers += [name for name in named if name.startswith("on") or name == "style"]
+        if named.get("http-equiv") == "Content-Security-Policy":
+            self.policy = named["content"]
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if self._inside == "style":
+            self.style += data
+        elif self._inside == "h2":
+            self.headings.append(data)
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+
+def check_safe(text):
+    """Nothing runs, and nothing is fetched."""
+    page = Page(text)
+    assert "script" not in page.tags
+    assert not set(page.tags) & {"iframe", "object", "embed", "link", "form", "base"}
+    assert page.handlers == []
+    assert all(link.startswith("data:image/") for link in page.links)
+    assert "http" not in page.style
+    assert "url(" not in page.style
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    assert page.policy.startswith("default-src 'none'")
+    assert f"style-src 'sha256-{digest}'" in page.policy
+    return page
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audits") / "digits"
+    return audit("digits", Recipe(epochs=4, warm_up=1, flip=0.2), folder=folder)
+
+
+def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
+    write_report(digits, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = check_safe(text)
+    assert page.headings == [
+        "Worst labels",
+        "Which for which",
+        "By class",
+        "Scores and risk",
+        "Training",
+        "What was done",
+        "How to go on",
+    ]
+    assert 20_000 < len(text) < 3_000_000
+    assert 24 <= page.tags.count("img") <= 72
+    assert f"{digits.detection.wrong} errors planted on purpose" in text
+    for drawing in re.findall(r"<svg.*?</svg>", text):
+        ElementTree.fromstring(drawing)  # well-formed by itself
+        assert 'aria-label="' in drawing or 'aria-hidden="true"' in drawing
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("kind", ["text", "table", "image"])
+def test_hostile_text_stays_text_everywhere(kind):
+    found = audit(hostile_data(kind), Recipe(epochs=3, warm_up=1, flip=0.2))
+    text = render(found)
+    page = check_safe(text)
+    if kind != "image":
+        assert "img" not in page.tags
+    assert "onerror=alert(1)" in "".join(page.texts)  # said, not done
+    assert "\x00" not in text
+
+
+def test_the_headline_is_the_estimate(digits):
+    text = render(digits)
+    share = f"{100 * digits.noise_rate.value:.1f}%"
+    assert f"About <em>{share}</em> of the labels are wrong." in text
+    assert f"<title>digits: {share} wrong labels</title>" in text
+    expected = digits.estimate.expected_wrong(100).value
+    assert f"<dd>{expected:.0f}</dd><dt>of the 100 worst" in text
+
+
+def test_clean_labels_are_not_accused():
+    found = audit(blobs(300), Recipe(epochs=20))
+    assert "At most <em>" in render(found)
+
+
+def test_nothing_is_said_of_truth_unless_errors_were_planted():
+    text = re.sub(r"<style>.*?</style>", "", render(audit(blobs(), SHORT)), flags=re.DOTALL)
+    assert "planted" not in text
+    assert "in truth" not in text
+
+
+def test_a_fixed_payoff_shows_its_plateau_and_its_stop():
+    recipe = Recipe.of("aes", epochs=4, rate=0.3, flip=0.3)
+    text = render(audit("digits", recipe))
+    assert "predicted plateau" in text
+    assert ">stop</text>" in text
+
+
+def test_probabilities_have_a_report_without_a_training():
+    x, y = blobs(90)
+    found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3)
+    page = check_safe(render(found))
+    assert "Training" not in page.headings
+
+
+def test_texts_and_their_duplicates_are_shown(tmp_path):
+    path = write_texts(tmp_path / "texts.csv", count=60)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    label, _, rest = lines[-1].partition(",")
+    other = {"good": "bad", "bad": "good"}[label]
+    path.write_text("\n".join([*lines, f"{other},{rest}"]) + "\n", encoding="utf-8")
+    text = render(audit(path, Recipe(epochs=3, warm_up=1), label="stars", features="text"))
+    assert "1 group of identical samples" in text
+    assert rest.split(",")[0] in text
+
+
+def test_many_classes_and_empty_ones_are_no_trouble():
+    """Three hundred classes, one of which only the names of the source know."""
+    rng = np.random.default_rng(0)
+    given = torch.arange(600) % 300
+    inputs = torch.from_numpy(rng.normal(size=(600, 5)).astype(np.float32))
+    data = LabeledData(
+        inputs=inputs,
+        given=given,
+        classes=tuple(f"class {k}" for k in range(301)),
+        ids=[str(k) for k in range(600)],
+        kind="table",
+    )
+    text = render(audit(data, Recipe(epochs=2, warm_up=1)))
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower()
+    assert len(text) < 1_000_000
+
+
+def test_pictures_stop_where_the_page_would_become_too_heavy():
+    noise = torch.randint(0, 256, (60, 3, 200, 200), dtype=torch.uint8)
+    ids = [str(k) for k in range(60)]
+    given = torch.arange(60) % 2
+    data = LabeledData(inputs=noise, given=given, classes=("a", "b"), ids=ids, kind="image")
+    samples = Samples(data, bytes_left=40_000)
+    shown = [samples.show(k) for k in range(60)]
+    assert shown[0] is not None
+    assert shown[-1] is None
+    assert sum(len(x) for x in shown if x) < 60_000
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        np.arange(64, dtype=np.uint8).reshape(1, 8, 8),
+        np.random.default_rng(0).normal(size=(3, 9, 7)),
+        np.zeros((2, 300, 40), dtype=np.float32),
+        np.full((3, 500, 700), 7, dtype=np.uint8),
+    ],
+)
+def test_any_image_becomes_a_small_picture(pixels):
+    uri, size = data_uri(pixels)
+    header, _, code = uri.partition(",")
+    picture = Image.open(io.BytesIO(base64.b64decode(code)))
+    assert header in ("data:image/png;base64", "data:image/jpeg;base64")
+    assert picture.size == size
+    assert max(size) <= 112
+    if pixels.dtype == np.uint8 and pixels.shape == (1, 8, 8):
+        assert np.asarray(picture).tolist() == pixels[0].tolist()
+
+
+def test_an_image_that_is_gone_costs_its_picture_only(digits):
+    class Gone:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            raise OSError("unmounted")
+
+    data = LabeledData(
+        inputs=Gone(), given=torch.tensor([0, 1, 0]), classes=("a", "b"), ids="abc", kind="image"
+    )
+    assert Samples(data).show(1) is None
+
+
+def points(drawing):
+    path = re.search(r'class="curve first"', drawing)
+    start = drawing.rindex('d="M', 0, path.start()) + 4
+    return [tuple(map(float, p.split())) for p in drawing[start:].partition('"')[0].split("L")]
+
+
+def test_curves_rise_where_numbers_do_and_stay_inside():
+    x = np.linspace(1, 9, 1000)
+    drawing = line_chart(
+        [Line("a", x, x**2)], x_label="x", said="", y_range=(0.0, 50.0), marks=[Mark(20.0, "m")]
+    )
+    ElementTree.fromstring(drawing)
+    drawn = points(drawing)
+    assert len(drawn) <= 240
+    assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in pairwise(drawn))
+    assert min(y for _, y in drawn) >= 16
+
+
+@pytest.mark.parametrize(
+    "values", [[0.5] * 3, [0.0, 1.0, float("nan")], list(np.linspace(0, 1, 500))]
+)
+def test_histograms_of_any_scores_are_drawn(values):
+    scores = np.array(values, dtype=np.float32)
+    drawing = histogram(scores, scores < 0.3, x_label="", said="")
+    ElementTree.fromstring(drawing)
+    heights = [float(h) for h in re.findall(r'class="bar [a-z]+" height="([\d.]+)"', drawing)]
+    assert heights
+    assert max(heights) <= 236
