@@ -1,0 +1,256 @@
+"""`abstain audit` and `abstain export`: what they print, write, and answer to wrong words."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from abstain.cli import app, main
+from abstain.cli.audit import EXAMPLES
+from abstain.train.checkpoint import load_checkpoint
+
+from audits import blobs, write_texts
+
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    x, y = blobs(120)
+    np.savez(tmp_path / "blobs.npz", x=x, y=y)
+    return tmp_path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def error_of(capsys, *arguments):
+    """The one line that a wrong argument ends in."""
+    with pytest.raises(SystemExit) as exit_:
+        main([*map(str, arguments)])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("abstain: ")
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """An audit, a training and one that has just begun, side by side; only to be read."""
+    place = tmp_path_factory.mktemp("shared")
+    x, y = blobs(60)
+    np.savez(place / "blobs.npz", x=x, y=y)
+    source = place / "blobs.npz"
+    run("audit", source, "--epochs", 2, "--out", place / "audit")
+    run("train", source, "--epochs", 1, "--out", place / "run")
+    (place / "begun").mkdir()
+    (place / "begun" / "run.json").write_text("{}")
+    return place
+
+
+SHORT = ["blobs.npz", "--epochs", 6, "--flip", 0.2, "--out", "audit"]
+
+
+def test_it_says_what_it_found_how_much_was_right_and_where(here):
+    output = run("audit", *SHORT)
+    assert re.match(
+        r"About \d+\.\d% of 120 labels are wrong \(95% interval [\d.]+–[\d.]+%\)", output
+    )
+    for line in (
+        r"labels flagged +\d+",
+        r"of the 100 worst, expected to be wrong +\d+ \(\d+ to \d+\)",
+        r"\d+ errors had been planted, \d+\.\d% of the labels",
+        r"flagged labels that are wrong +\d",
+        r"wrong labels that are flagged +\d",
+        r"wrong ranked before right \(AUROC\) +[01]\.\d{4}",
+        r"Report: audit/report.html\n",
+    ):
+        assert re.search(line, output), output
+    names = {path.name for path in (here / "audit").iterdir()}
+    assert {"report.html", "issues.csv", "issues.parquet", "summary.json", "run.json"} <= names
+    assert "abstain export audit --to cleaned" in (here / "audit" / "report.html").read_text()
+
+
+def test_without_planted_errors_it_claims_no_truth():
+    output = run("audit", "blobs.npz", "--epochs", 4, "--out", "audit")
+    assert "planted" not in output
+
+
+def test_json_is_the_summary(here):
+    answer = json.loads(run("audit", *SHORT, "--json"))
+    assert answer.pop("folder") == "audit"
+    assert answer == json.loads((here / "audit" / "summary.json").read_text())
+    assert answer["detection"]["auroc"] > 0.9
+
+
+def test_without_a_folder_it_finds_a_new_one(here):
+    folder = json.loads(run("audit", "blobs.npz", "--epochs", 2, "--json"))["folder"]
+    assert re.fullmatch(r"audits/blobs-audit-\d{8}-\d{6}", folder)
+    assert (here / folder / "report.html").exists()
+
+
+def test_a_dry_run_makes_nothing(here):
+    before = sorted(here.iterdir())
+    recipe = json.loads(run("audit", *SHORT, "--dry-run", "--json"))["recipe"]
+    assert (recipe["epochs"], recipe["flip"], recipe["model"]) == (6, 0.2, "mlp")
+    assert sorted(path for path in here.iterdir() if path.name != "cache") == before
+
+
+def test_features_are_a_file_or_columns(here):
+    write_texts(here / "texts.csv", count=60)
+    np.save(here / "x.npy", np.random.default_rng(0).normal(size=(60, 3)))
+    label = ["texts.csv", "--label", "stars", "--epochs", 2]
+    assert run("audit", *label, "--features", "x.npy", "--out", "one")
+    assert json.loads((here / "one" / "run.json").read_text())["recipe"]["model"] == "mlp"
+    assert run("audit", *label, "--features", "text", "--out", "two")
+    report = (here / "one" / "report.html").read_text()
+    assert 'class="excerpt"' in report  # people see the texts, not the numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "give one of SOURCE and --resume AUDIT"),
+        ("blobs.npz --resume x", "give one of SOURCE and --resume AUDIT"),
+        ("--resume nowhere", "which has no run.json"),
+        ("--resume nowhere --epochs 3", "--resume takes everything from its folder"),
+        ("blobs.npz --method shedule", "did you mean schedule?"),
+        ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
+        ("blobs.npz --features x.npy", "features must name a file that exists, got x.npy"),
+        ("blobs.npz --features x.npy --features y.npy", "columns or one .npy"),
+        ("blobs.npz --features short.npy", "one row for each of the 120 samples of blobs, got 3"),
+        ("blobs.npz --features nan.npy", "must be finite"),
+        ("missing.csv", "source must be a file or folder that exists"),
+        ("blobs.npz --epochs many", "--epochs"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_leaves_no_folder(here, capsys, arguments, message):
+    np.save(here / "short.npy", np.zeros((3, 2)))
+    np.save(here / "nan.npy", np.full((120, 2), np.nan))
+    out = ["--out", "audit"] if "--resume" not in arguments and arguments else []
+    assert message in error_of(capsys, "audit", *arguments.split(), *out)
+    assert not (here / "audit").exists()
+    assert not (here / "audits").exists()
+
+
+def test_no_folder_is_written_over(here, capsys):
+    (here / "audit").mkdir()
+    (here / "audit" / "mine.txt").write_text("mine")
+    assert "folder must be new or empty" in error_of(capsys, "audit", *SHORT)
+    assert [path.name for path in (here / "audit").iterdir()] == ["mine.txt"]
+
+
+def test_ctrl_c_saves_and_resume_ends_with_the_same_verdict(here):
+    # Long enough to be interrupted on any machine.
+    settings = ["blobs.npz", "--epochs", "40", "--seed", "3", "--flip", "0.2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "abstain", "audit", *settings, "--out", "one"],
+        cwd=here, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    last = here / "one" / "last.safetensors"
+    deadline = time.monotonic() + 60
+    while not last.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, ""), error
+    assert error == "Interrupted and saved. Go on with: abstain audit --resume one\n"
+    assert load_checkpoint(last).part("position")[1]["outcome"] == ""
+    assert not (here / "one" / "summary.json").exists()
+    run("audit", "--resume", "one")
+    run("audit", *settings, "--out", "two")
+    verdicts = [(here / name / "issues.csv").read_bytes() for name in ("one", "two")]
+    assert verdicts[0] == verdicts[1]
+    assert (here / "one" / "report.html").exists()
+
+
+def test_a_finished_training_can_be_audited_without_training_again(here):
+    run("train", "blobs.npz", "--epochs", 4, "--out", "run")
+    before = load_file(here / "run" / "model.safetensors")
+    run("audit", "--resume", "run")
+    assert (here / "run" / "report.html").exists()
+    after = load_file(here / "run" / "model.safetensors")
+    assert all(after[name].equal(before[name]) for name in before)
+
+
+def test_the_model_of_an_audit_predicts(here):
+    run("audit", *SHORT)
+    run("predict", "audit", "blobs.npz", "--output", "predictions.csv")
+    assert (here / "predictions.csv").exists()
+
+
+def test_exports_are_written_and_trained_on(here):
+    run("audit", *SHORT)
+    assert run("export", "audit", "--to", "csv").startswith("audit-csv.csv: 120 rows")
+    queue = json.loads(
+        run("export", "audit", "--to", "parquet", "--flagged", "--out", "q.parquet", "--json")
+    )
+    assert 0 < queue["rows"] < 120
+    said = run("export", "audit", "--to", "label-studio", "--out", "tasks.json")
+    assert "labelling interface tasks.xml" in said
+    cleaned = run("export", "audit", "--to", "cleaned")
+    assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled\n", cleaned)
+    assert "Train on it: abstain train audit-cleaned.npz\n" in cleaned
+    weighted = run("export", "audit", "--to", "cleaned", "--fix", "weight", "--out", "w.npz")
+    assert "abstain train w.npz --weights weight" in weighted
+    run("train", "w.npz", "--weights", "weight", "--epochs", 2, "--out", "one")
+    run("train", "blobs.npz", "--weights", "audit/weights.parquet", "--epochs", 2, "--out", "two")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nowhere --to csv", "audit must be the folder of an audit, got nowhere"),
+        ("run --to csv", "which is that of a training"),
+        ("begun --to csv", "has no verdict yet; go on with: abstain audit --resume begun"),
+        ("audit --to xml", "to must be one of csv, parquet, label-studio, cleaned, got 'xml'"),
+        ("audit --to csv --fix drop", "--fix is for --to cleaned, got --to csv"),
+        ("audit --to csv --url x", "--url is for --to label-studio, got --to csv"),
+        ("audit --to cleaned --flagged", "not for cleaned"),
+        ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
+        ("audit --to cleaned --fix drop --min-confidence 0.5", "is for --fix relabel"),
+        ("audit --to cleaned --min-confidence 3", "min_confidence must lie in [0, 1]"),
+        ("audit --to csv --out x.parquet", "out must end in .csv, got x.parquet"),
+        ("audit --to cleaned --out x.xlsx", "out must end in .csv or .parquet"),
+        ("audit --to csv --out no/x.csv", "a folder that exists"),
+        ("audit", "--to"),
+    ],
+)
+def test_a_wrong_export_is_one_line(shared, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(shared)
+    before = sorted(shared.iterdir())
+    assert message in error_of(capsys, "export", *arguments.split())
+    assert sorted(shared.iterdir()) == before
+
+
+def test_a_file_that_nobody_named_is_not_written_over(here, capsys):
+    run("audit", "blobs.npz", "--epochs", 2, "--out", "audit")
+    (here / "audit-csv.csv").write_text("mine")
+    assert "audit-csv.csv exists already" in error_of(capsys, "export", "audit", "--to", "csv")
+    assert (here / "audit-csv.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", ["audit", "export"])
+def test_help_gives_an_example_per_line(command):
+    lines = [line.strip() for line in run(command, "--help").splitlines()]
+    assert any(line.startswith(f"abstain {command} ") for line in lines)
+    if command == "audit":
+        said = [line.strip() for line in EXAMPLES.splitlines() if "abstain audit" in line]
+        assert all(line in lines for line in said)

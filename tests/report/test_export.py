@@ -1,0 +1,213 @@
+"""Exports: a cleaned set keeps the form of its source, and `abstain train` takes it."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+import pytest
+
+from abstain import Recipe, train
+from abstain.audit import SavedAudit, audit
+from abstain.data import load
+from abstain.errors import AbstainError
+from abstain.report.export import default_suffix, export_cleaned, export_issues
+
+from audits import blobs, write_images, write_texts
+
+SHORT = Recipe(epochs=4, warm_up=1)
+FLIPPED = Recipe(epochs=8, warm_up=1, flip=0.2)
+
+
+def saved(source, folder, recipe=FLIPPED, **options):
+    audit(source, recipe, folder=folder, **options)
+    return SavedAudit.open(folder)
+
+
+def flagged_ids(found):
+    issues = found.issues.to_pydict()
+    return {id_ for id_, flag in zip(issues["id"], issues["is_label_issue"], strict=True) if flag}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    place = tmp_path_factory.mktemp("texts")
+    path = write_texts(place / "reviews.csv")
+    return saved(path, place / "audit", label="stars", features="text"), path
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("flagged", [False, True])
+def test_issues_are_written_as_they_are(texts, tmp_path, suffix, flagged):
+    found, _ = texts
+    done = export_issues(found, tmp_path / f"out{suffix}", flagged=flagged)
+    read = pq.read_table if suffix == ".parquet" else arrow_csv.read_csv
+    table = read(done.path)
+    assert table.num_rows == (len(flagged_ids(found)) if flagged else found.issues.num_rows)
+    assert table.column_names == found.issues.column_names
+
+
+def test_dropping_leaves_every_other_row_as_it_was(texts, tmp_path):
+    found, path = texts
+    before, wrong = rows_of(path), flagged_ids(found)
+    done = export_cleaned(found, tmp_path / "clean.csv", "drop")
+    given = dict(
+        zip(found.issues["id"].to_pylist(), found.issues["given_label"].to_pylist(), strict=True)
+    )
+    after = rows_of(done.path)
+    kept = [{**row, "stars": given[str(k)]} for k, row in enumerate(before) if str(k) not in wrong]
+    assert after == kept
+    assert done.dropped == len(wrong) > 0
+    assert train(done.path, SHORT, label="stars", features="text").epoch == 4
+
+
+def test_relabelling_takes_the_proposal_only_where_it_is_sure(texts, tmp_path):
+    found, path = texts
+    issues = {row["id"]: row for row in found.issues.to_pylist()}
+    for sure in (0.0, 0.9, 1.0):
+        done = export_cleaned(found, tmp_path / "clean.csv", "relabel", min_confidence=sure)
+        after = rows_of(done.path)
+        assert len(after) == len(rows_of(path))
+        changed = 0
+        for k, row in enumerate(after):
+            issue = issues[str(k)]
+            takes = issue["is_label_issue"] and issue["confidence"] >= sure
+            expected = issue["predicted_label"] if takes else issue["given_label"]
+            changed += expected != issue["given_label"]
+            assert row["stars"] == expected
+        assert done.relabelled == changed
+
+
+def test_planted_errors_are_repaired_not_forgotten(texts, tmp_path):
+    """The labels of the audit are repaired, not those of the source before errors were planted."""
+    found, path = texts
+    done = export_cleaned(found, tmp_path / "clean.csv", "relabel", min_confidence=0.0)
+    right = [row["stars"] for row in rows_of(path)]
+    repaired = [row["stars"] for row in rows_of(done.path)]
+    by_id = {row["id"]: row["given_label"] for row in found.issues.to_pylist()}
+    given = [by_id[str(k)] for k in range(len(right))]
+    before = np.mean([a != b for a, b in zip(given, right, strict=True)])
+    after = np.mean([a != b for a, b in zip(repaired, right, strict=True)])
+    assert before > 0.1
+    assert after < before / 2
+
+
+def test_weights_are_a_column_that_training_takes(texts, tmp_path):
+    found, _ = texts
+    done = export_cleaned(found, tmp_path / "clean.parquet", "weight")
+    data = load(done.path, label="stars", features="text", weights="weight")
+    known = dict(zip(*found.weights.to_pydict().values(), strict=True))
+    assert data.weights.tolist() == pytest.approx([known[id_] for id_ in data.ids], abs=1e-6)
+    run = train(done.path, SHORT, label="stars", features="text", weights="weight")
+    assert run.data.weights is not None
+
+
+def test_an_image_folder_becomes_a_table_of_paths(tmp_path):
+    root = write_images(tmp_path / "photos", per_class=60)
+    found = saved(root, tmp_path / "audit", Recipe(epochs=20))
+    (tmp_path / "elsewhere").mkdir()
+    done = export_cleaned(found, tmp_path / "elsewhere" / "clean.csv", "relabel")
+    again, before = load(done.path), load(root)
+    assert again.kind == "image"
+    assert list(again.ids) == list(before.ids)
+    assert again.inputs.equal(before.inputs)
+    assert done.relabelled == int((again.given != before.given).sum()) > 0
+    assert default_suffix(found) == ".csv"
+
+
+def test_arrays_and_built_in_sets_become_arrays(tmp_path):
+    x, y = blobs(90)
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    found = saved(tmp_path / "d.npz", tmp_path / "one")
+    for fix in ("relabel", "weight"):
+        done = export_cleaned(found, tmp_path / "clean.npz", fix)
+        weights = {"weights": "weight"} if fix == "weight" else {}
+        again = load(done.path, **weights)
+        assert again.inputs.numpy() == pytest.approx(x)
+        assert (again.weights is not None) == (fix == "weight")
+    table = export_cleaned(found, tmp_path / "clean.csv", "drop")
+    assert load(table.path).columns == ("x0", "x1", "x2", "x3")
+    digits = saved("digits", tmp_path / "two")
+    assert default_suffix(digits) == ".npz"
+    done = export_cleaned(digits, tmp_path / "digits.npz", "drop")
+    assert len(load(done.path)) == done.rows == digits.issues.num_rows - len(flagged_ids(digits))
+    with pytest.raises(AbstainError, match=r"must end in .npz for images that are no files"):
+        export_cleaned(digits, tmp_path / "digits.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "type_"),
+    [
+        ([0, 1, 2], pa.int8()),
+        ([10, 2, 33], pa.int64()),
+        (["a", "b", "c"], pa.string()),
+        ([1.0, 2.0, 3.0], pa.float64()),
+    ],
+)
+def test_labels_keep_their_type(tmp_path, labels, type_):
+    x, y = blobs(90)
+    columns = {name: x[:, k] for k, name in enumerate("abcd")}
+    table = pa.table({**columns, "label": pa.array([labels[k] for k in y], type_)})
+    pq.write_table(table, tmp_path / "d.parquet")
+    found = saved(tmp_path / "d.parquet", tmp_path / "audit")
+    done = export_cleaned(found, tmp_path / "clean.parquet", "relabel", min_confidence=0.0)
+    cleaned = pq.read_table(done.path)
+    assert cleaned.schema == table.schema
+    assert set(cleaned["label"].to_pylist()) <= set(labels)
+    assert load(done.path).classes == load(tmp_path / "d.parquet").classes
+
+
+def test_named_classes_stay_numbers(tmp_path):
+    """As the hub writes them: numbers in the column, names in the metadata."""
+    x, y = blobs(60)
+    info = {
+        "info": {"features": {"label": {"names": ["ape", "bee", "cat"], "_type": "ClassLabel"}}}
+    }
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "label": y})
+    table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    pq.write_table(table, tmp_path / "d.parquet")
+    found = saved(tmp_path / "d.parquet", tmp_path / "audit")
+    assert found.issues["given_label"][0].as_py() in ("ape", "bee", "cat")
+    done = export_cleaned(found, tmp_path / "clean.parquet", "relabel", min_confidence=0.0)
+    assert load(done.path).classes == ("ape", "bee", "cat")
+    assert pq.read_table(done.path)["label"].type == table["label"].type
+
+
+def test_paths_in_a_table_still_lead_to_their_images(tmp_path):
+    root = write_images(tmp_path / "photos", per_class=20)
+    lines = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in root.rglob("*.png")]
+    (tmp_path / "list.csv").write_text("\n".join(["image,label", *lines]) + "\n")
+    found = saved(tmp_path / "list.csv", tmp_path / "audit", SHORT)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    done = export_cleaned(found, tmp_path / "deep" / "er" / "clean.csv", "relabel")
+    assert load(done.path).inputs.equal(load(tmp_path / "list.csv").inputs)
+
+
+def test_what_cannot_be_exported_is_said(texts, tmp_path):
+    found, _ = texts
+    for settings, message in (
+        ({"fix": "mend"}, "fix must be one of drop, relabel, weight, got 'mend'"),
+        ({"min_confidence": 2.0}, r"min_confidence must lie in \[0, 1\], got 2.0"),
+    ):
+        with pytest.raises(AbstainError, match=message):
+            export_cleaned(found, tmp_path / "clean.csv", **settings)
+    with pytest.raises(AbstainError, match=r"must end in .csv or .parquet"):
+        export_cleaned(found, tmp_path / "clean.xlsx")
+    with pytest.raises(AbstainError, match="a folder that exists"):
+        export_issues(found, tmp_path / "nowhere" / "x.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_that_has_changed_is_noticed(tmp_path):
+    path = write_texts(tmp_path / "reviews.csv", count=60)
+    found = saved(path, tmp_path / "audit", SHORT, label="stars", features="text")
+    write_texts(path, count=50)
+    with pytest.raises(AbstainError, match="must hold the samples that were audited"):
+        export_cleaned(found, tmp_path / "clean.csv")
