@@ -349,6 +349,23 @@ def test_results_come_in_the_order_of_the_recipes_and_are_reported():
         assert [row for k, row in told if k == number] == result.epochs
 
 
+def test_the_test_set_is_looked_at_as_often_as_asked_and_at_the_end():
+    task = make_task("mlp", samples=60)
+    recipes = [resolved("nll", task, epochs=epochs) for epochs in (7, 3)]
+    often = train_stacked(task, recipes, device="cpu")
+    seldom = train_stacked(task, recipes, device="cpu", evaluate_every=4)
+    looked = [[row["epoch"] for row in r.epochs if "test_accuracy" in row] for r in seldom]
+    assert looked == [[3, 4, 7], [3]]  # at 3 for the sake of the other
+    assert [r.test_accuracy for r in seldom] == [r.test_accuracy for r in often]
+    stops = resolved("ves", task, payoff=3.5, epochs=3, warm_up=0)
+    (result,) = train_stacked(task, [stops], device="cpu", evaluate_every=4)
+    assert all("test_accuracy" in row for row in result.epochs)
+    huge = replace(recipes[0], learning_rate=1e30)
+    (result,) = train_stacked(task, [huge], device="cpu", evaluate_every=4)
+    assert result.outcome == "diverged"
+    assert 0 <= result.test_accuracy <= 1
+
+
 def test_a_model_that_diverges_ends_alone():
     task = make_task("mlp")
     fine, bad = resolved("nll", task), resolved("nll", task, seed_init=1)

@@ -90,6 +90,7 @@ def train_stacked(
     *,
     device: torch.device | str | None = None,
     keep_samples: bool = False,
+    evaluate_every: int = 1,
     report: Report | None = None,
 ) -> list[StackedResult]:
     """Train a model for each recipe, all at once; the results are in the order of the recipes.
@@ -106,6 +107,8 @@ def train_stacked(
         recipes: One for each run.
         device: By default the GPU, if there is one.
         keep_samples: Also give `belief`, `rejection` and `given` of every run.
+        evaluate_every: Epochs between two looks at the test set, which are also taken where a run
+            ends, and after every epoch where it may stop by a held-out set.
         report: Told of every epoch.
 
     >>> task = StackedTask(
@@ -123,7 +126,7 @@ def train_stacked(
         for number, recipe in enumerate(recipes)
     ]
     with ThreadPoolExecutor(1) as executor, _fast_float32(place):
-        stack = _Stack(task, runs, place, keep_samples)
+        stack = _Stack(task, runs, place, keep_samples, evaluate_every)
         ahead = executor.submit(epoch_orders, stack.live, 0)
         for epoch in count():
             orders = ahead.result()
@@ -142,7 +145,12 @@ class _Stack:
     """The models of all runs that go on, and of some that have ended."""
 
     def __init__(
-        self, task: StackedTask, runs: Sequence[Run], device: torch.device, keep_samples: bool
+        self,
+        task: StackedTask,
+        runs: Sequence[Run],
+        device: torch.device,
+        keep_samples: bool,
+        evaluate_every: int = 1,
     ) -> None:
         # Pairs stand last, so that the others are one slice of the stack.
         self.live = sorted(runs, key=lambda run: len(run.seeds))
@@ -180,6 +188,7 @@ class _Stack:
             for x in (task.inputs, task.test_inputs)
         )
         self._true, self._test_labels = task.true.to(device), task.test_labels.to(device)
+        self._evaluate_every = evaluate_every
         self._stepper = self._new_stepper()
 
     def _new_stepper(self) -> Stepper:
@@ -247,12 +256,18 @@ class _Stack:
     def judge(self, epoch: int) -> list[Run]:
         """End the epoch of the runs that trained in it, and return these."""
         totals = self._stepper.record.double().sum(0).cpu()
-        test = self._accuracy(slice(None), self._test_inputs, self._test_labels).cpu()
         sizes = totals[:, SUMS.index("samples")]
-        trained = [(run, rows) for run, rows in self._places if sizes[rows.start] > 0]
-        for run, rows in trained:
-            sums = dict(zip(SUMS, totals[rows].mean(0).tolist(), strict=True))
-            row = {"epoch": epoch + 1.0, **means(sums), "test_accuracy": float(test[rows].mean())}
+        trained = []
+        for run, rows in self._places:
+            if sizes[rows.start] > 0:
+                sums = dict(zip(SUMS, totals[rows].mean(0).tolist(), strict=True))
+                trained.append((run, rows, {"epoch": epoch + 1.0, **means(sums)}))
+        due = (epoch + 1) % self._evaluate_every == 0
+        if due or any(run.may_end(row) for run, _, row in trained):
+            test = self._accuracy(slice(None), self._test_inputs, self._test_labels).cpu()
+            for _, rows, row in trained:
+                row["test_accuracy"] = float(test[rows].mean())
+        for run, rows, row in trained:
             if len(run.held_out):
                 labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
                 held_out = self._inputs[run.held_out.to(self._inputs.device)]
@@ -260,7 +275,7 @@ class _Stack:
             run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0)
             if run.outcome:
                 run.samples = self._models.samples(rows)
-        return [run for run, _ in trained]
+        return [run for run, _, _ in trained]
 
     @torch.no_grad()
     def _accuracy(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:

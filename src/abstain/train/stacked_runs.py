@@ -97,6 +97,15 @@ class Run:
             elif not self.outcome and self.stop.update(loss, round(size)):
                 self.outcome = self.stop.reason
 
+    def may_end(self, row: Row) -> bool:
+        """Whether the epoch of these figures may be its last, or the one that is kept."""
+        return (
+            bool(self.outcome)
+            or isinstance(self.stop, ValidationStop)
+            or row["epoch"] == self.recipe.epochs
+            or not row["loss"] < _DIVERGED
+        )
+
     def end_epoch(self, row: Row, trained: float) -> None:
         """Take in the figures of an epoch and the number of epochs trained so far."""
         self.epochs.append(row)

@@ -1,13 +1,9 @@
 # mypy: allow-untyped-decorators, allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs
 # ruff: noqa: ANN001, ANN202, N803
-"""The steps of K LSTMs on a GPU, and the attention over their states, each way in one launch.
+"""What K LSTMs do element by element on a GPU: each step, and the attention over their states.
 
-A step is a matrix product and what is done to its results element by element. Apart, the second
-would wait for the first to be written down. Together, a block of texts and units is finished at
-once: forward, from the states before to its gates, cell and state; backward, from the slopes of the
-gates after it to those of its own.
-
-The large tensors are (K, length, B, …), so that a step of a model is one run of memory.
+The matrix product of a step is left to cuBLAS. The large tensors are (K, length, B, …), so that a
+step of a model is one run of memory.
 """
 
 from typing import Any
@@ -17,54 +13,28 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
-# Measured on an H200, by the bytes of a number; those of twice the size fill shared memory twice as
-# fast. UNITS of the state, each with four gates.
-_FORWARD = {
-    2: {"ROWS": 128, "UNITS": 64, "DEPTH": 64, "num_warps": 8, "num_stages": 3},
-    4: {"ROWS": 64, "UNITS": 32, "DEPTH": 32, "num_warps": 4, "num_stages": 2},
-}
-_BACKWARD = {
-    2: {"ROWS": 128, "UNITS": 64, "DEPTH": 64, "num_warps": 4, "num_stages": 4},
-    4: {"ROWS": 64, "UNITS": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 2},
-}
+_BLOCK = 1024  # units of some texts, taken at once
 _TOKENS = 32  # of a text, read at once by its attention
 
 
 @triton.jit
 def _step(
-    gate_ptr, weight_ptr, state_ptr, cell_ptr, state_before_ptr, cell_before_ptr,
-    batch, states_of_model, cells_of_model,
-    FIRST: tl.constexpr, KEEP: tl.constexpr,
-    HIDDEN: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
+    gate_ptr, state_ptr, cell_ptr, cell_before_ptr, batch, states_of_model, cells_of_model,
+    FIRST: tl.constexpr, KEEP: tl.constexpr, HIDDEN: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Gates, of which the inputs' part is there already, cells and states of a step.
+    """Gates, cells and states of a step from what inputs and states before add to the gates.
 
-    i, f, o = σ(gates + state · weight) and g = tanh(…);
-    cell = f · cell + i · g, state = o · tanh(cell)
+    i, f, o = σ(…) and g = tanh(…); cell = f · cell + i · g, state = o · tanh(cell)
     """
-    model = tl.program_id(2).to(tl.int64)
-    unit = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    model = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    unit = tl.arange(0, HIDDEN)
     inside = (row < batch)[:, None]
-    i = tl.zeros((ROWS, UNITS), tl.float32)
-    f, g, o = i, i, i
-    if not FIRST:
-        weight_ptr += model * HIDDEN * 4 * HIDDEN
-        state_before_ptr += model * states_of_model
-        for k in range(0, HIDDEN, DEPTH):
-            depth = k + tl.arange(0, DEPTH)
-            before = state_before_ptr + row[:, None] * HIDDEN + depth[None, :]
-            state = tl.load(before, mask=inside, other=0.0)
-            weight = weight_ptr + depth[:, None] * (4 * HIDDEN) + unit[None, :]
-            i = tl.dot(state, tl.load(weight), i)
-            f = tl.dot(state, tl.load(weight + HIDDEN), f)
-            g = tl.dot(state, tl.load(weight + 2 * HIDDEN), g)
-            o = tl.dot(state, tl.load(weight + 3 * HIDDEN), o)
     gate = gate_ptr + model * 4 * states_of_model + row[:, None] * (4 * HIDDEN) + unit[None, :]
-    i = tl.sigmoid(i + tl.load(gate, mask=inside, other=0.0).to(tl.float32))
-    f = tl.sigmoid(f + tl.load(gate + HIDDEN, mask=inside, other=0.0).to(tl.float32))
-    g = _tanh(g + tl.load(gate + 2 * HIDDEN, mask=inside, other=0.0).to(tl.float32))
-    o = tl.sigmoid(o + tl.load(gate + 3 * HIDDEN, mask=inside, other=0.0).to(tl.float32))
+    i = tl.sigmoid(tl.load(gate, mask=inside, other=0.0).to(tl.float32))
+    f = tl.sigmoid(tl.load(gate + HIDDEN, mask=inside, other=0.0).to(tl.float32))
+    g = _tanh(tl.load(gate + 2 * HIDDEN, mask=inside, other=0.0).to(tl.float32))
+    o = tl.sigmoid(tl.load(gate + 3 * HIDDEN, mask=inside, other=0.0).to(tl.float32))
     where = row[:, None] * HIDDEN + unit[None, :]
     cell = i * g
     if not FIRST:
@@ -82,52 +52,41 @@ def _step(
 
 @triton.jit
 def _step_back(
-    gate_ptr, weight_ptr, slope_ptr, cell_ptr, cell_before_ptr, gate_after_ptr, carry_ptr,
+    gate_ptr, slope_ptr, cell_ptr, cell_before_ptr, state_carry_ptr, cell_carry_ptr,
     batch, states_of_model,
-    FIRST: tl.constexpr, LAST: tl.constexpr,
-    HIDDEN: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
+    FIRST: tl.constexpr, LAST: tl.constexpr, HIDDEN: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The slopes of a step's gates before σ and tanh, in their place.
 
-    The slope of its state is what comes from outside, and slopes of the gates after · weightᵀ;
-    `carry_ptr` has the part of the cell's slope that comes from the cell after.
+    The carries have the parts of the slopes of state and cell that come from the step after.
     """
-    model = tl.program_id(2).to(tl.int64)
-    unit = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    model = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    unit = tl.arange(0, HIDDEN)
     inside = (row < batch)[:, None]
-    gate_ptr += model * 4 * states_of_model
-    state = tl.zeros((ROWS, UNITS), tl.float32)
-    if not LAST:
-        weight_ptr += model * HIDDEN * 4 * HIDDEN
-        gate_after_ptr += model * 4 * states_of_model
-        for k in range(0, 4 * HIDDEN, DEPTH):
-            depth = k + tl.arange(0, DEPTH)
-            after = gate_after_ptr + row[:, None] * (4 * HIDDEN) + depth[None, :]
-            weight = tl.load(weight_ptr + unit[:, None] * (4 * HIDDEN) + depth[None, :])
-            state = tl.dot(tl.load(after, mask=inside, other=0.0), tl.trans(weight), state)
-    where = row[:, None] * HIDDEN + unit[None, :]
-    of_model = model * states_of_model + where
-    state += tl.load(slope_ptr + of_model, mask=inside, other=0.0).to(tl.float32)
-    gate = gate_ptr + row[:, None] * (4 * HIDDEN) + unit[None, :]
+    gate = gate_ptr + model * 4 * states_of_model + row[:, None] * (4 * HIDDEN) + unit[None, :]
     i = tl.load(gate, mask=inside, other=0.0).to(tl.float32)
     f = tl.load(gate + HIDDEN, mask=inside, other=0.0).to(tl.float32)
     g = tl.load(gate + 2 * HIDDEN, mask=inside, other=0.0).to(tl.float32)
     o = tl.load(gate + 3 * HIDDEN, mask=inside, other=0.0).to(tl.float32)
+    where = row[:, None] * HIDDEN + unit[None, :]
+    of_model = model * states_of_model + where
+    carried = model * batch * HIDDEN + where
+    state = tl.load(slope_ptr + of_model, mask=inside, other=0.0).to(tl.float32)
+    if not LAST:
+        state += tl.load(state_carry_ptr + carried, mask=inside, other=0.0).to(tl.float32)
     height = _tanh(tl.load(cell_ptr + of_model, mask=inside, other=0.0))
     cell = state * o * (1 - height * height)
-    carry = carry_ptr + model * batch * HIDDEN + where
     if not LAST:
-        cell += tl.load(carry, mask=inside, other=0.0)
+        cell += tl.load(cell_carry_ptr + carried, mask=inside, other=0.0)
+    before = tl.zeros((ROWS, HIDDEN), tl.float32)
+    if not FIRST:
+        before = tl.load(cell_before_ptr + of_model, mask=inside, other=0.0)
+        tl.store(cell_carry_ptr + carried, cell * f, mask=inside)
     tl.store(gate, cell * g * i * (1 - i), mask=inside)
+    tl.store(gate + HIDDEN, cell * before * f * (1 - f), mask=inside)
     tl.store(gate + 2 * HIDDEN, cell * i * (1 - g * g), mask=inside)
     tl.store(gate + 3 * HIDDEN, state * height * o * (1 - o), mask=inside)
-    if FIRST:
-        tl.store(gate + HIDDEN, tl.zeros((ROWS, UNITS), tl.float32), mask=inside)
-    else:
-        before = tl.load(cell_before_ptr + of_model, mask=inside, other=0.0)
-        tl.store(gate + HIDDEN, cell * before * f * (1 - f), mask=inside)
-        tl.store(carry, cell * f, mask=inside)
 
 
 @triton.jit
@@ -201,37 +160,38 @@ def _attend_back(
 
 def recur(gates: Tensor, weight: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
     """What `stacked_text.recur` computes."""
-    models, length, batch, width = gates.shape
-    hidden, slots = width // 4, length if keep else 2
+    models, length, batch, _ = gates.shape
+    hidden, slots = weight.shape[1], length if keep else 2
     states = gates.new_empty(models, length, batch, hidden)
     cells = gates.new_empty(models, slots, batch, hidden, dtype=torch.float32)
-    shape = _FORWARD[gates.element_size()]
-    grid = (hidden // shape["UNITS"], triton.cdiv(batch, shape["ROWS"]), models)
+    rows = _BLOCK // hidden
     for step in range(length):
-        before = max(step - 1, 0)
-        _step[grid](
-            gates[:, step], weight, states[:, step], cells[:, step % slots],
-            states[:, before], cells[:, before % slots],
+        now = gates[:, step]
+        if step:
+            now.baddbmm_(states[:, step - 1], weight)
+        _step[(triton.cdiv(batch, rows), models)](
+            now, states[:, step], cells[:, step % slots], cells[:, (step - 1) % slots],
             batch, states.stride(0), cells.stride(0),
-            FIRST=step == 0, KEEP=keep, HIDDEN=hidden, **shape,
+            FIRST=step == 0, KEEP=keep, HIDDEN=hidden, ROWS=rows,
         )  # fmt: skip
     return states, cells
 
 
 def recur_back(gates: Tensor, cells: Tensor, weight: Tensor, slopes: Tensor) -> Tensor:
     """What `stacked_text.recur_back` computes."""
-    models, length, batch, width = gates.shape
-    hidden = width // 4
-    carry = torch.empty_like(cells[:, 0], memory_format=torch.contiguous_format)
-    shape = _BACKWARD[gates.element_size()]
-    grid = (hidden // shape["UNITS"], triton.cdiv(batch, shape["ROWS"]), models)
+    models, length, batch, _ = gates.shape
+    hidden = weight.shape[1]
+    state_carry = gates.new_empty(models, batch, hidden)
+    cell_carry = cells.new_empty(models, batch, hidden)
+    rows = _BLOCK // hidden
     for step in reversed(range(length)):
-        after = min(step + 1, length - 1)
-        _step_back[grid](
-            gates[:, step], weight, slopes[:, step], cells[:, step],
-            cells[:, max(step - 1, 0)], gates[:, after], carry,
-            batch, slopes.stride(0),
-            FIRST=step == 0, LAST=step == length - 1, HIDDEN=hidden, **shape,
+        last = step == length - 1
+        if not last:
+            torch.bmm(gates[:, step + 1], weight.mT, out=state_carry)
+        _step_back[(triton.cdiv(batch, rows), models)](
+            gates[:, step], slopes[:, step], cells[:, step], cells[:, step - 1],
+            state_carry, cell_carry, batch, slopes.stride(0),
+            FIRST=step == 0, LAST=last, HIDDEN=hidden, ROWS=rows,
         )  # fmt: skip
     return gates
 
