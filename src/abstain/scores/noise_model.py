@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, logit
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Doubles: TypeAlias = npt.NDArray[np.float64]
@@ -134,6 +134,9 @@ def fit_noise_model(
     evidence = np.where(known, evidence, np.float32(0))
     slope = _fit_slope(evidence, odds, early.predicted != given, known & (early.predicted >= 0))
     logits = np.float32(slope) * evidence + odds
+    offset = _solve_offset(logits[known] if not known.all() else logits, rate)
+    # Of a sample that was never seen nothing is known but the rate.
+    logits[~known] = -logit(min(max(rate, 1e-6), 1 - 1e-6)) - offset
     return NoiseModel(
         plateau=plateau,
         others=others,
@@ -141,7 +144,7 @@ def fit_noise_model(
         transition=transition,
         rate=rate,
         logits=logits,
-        offset=_solve_offset(logits, rate),
+        offset=offset,
     )
 
 

@@ -6,6 +6,7 @@ NumPy and SciPy only.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -82,6 +83,8 @@ def select_by_expected_risk(
 def risk_coverage(willing: npt.ArrayLike, wrong: npt.ArrayLike) -> RiskCoverage:
     """r(k/n) = (wrong answers among the k highest scores) / k, for k = 1 … n.
 
+    An answer may be wrong in part: where only its probability is known.
+
     Equal scores count as if in random order: the curve is its mean over all orders, so that it
     does not depend on how the samples happen to be sorted. The area is the AURC of Geifman,
     Uziel & El-Yaniv 2019, "Bias-reduced uncertainty estimation for deep neural classifiers".
@@ -90,12 +93,61 @@ def risk_coverage(willing: npt.ArrayLike, wrong: npt.ArrayLike) -> RiskCoverage:
     >>> curve.risk.round(3).tolist(), round(curve.area, 3)
     ([0.0, 0.0, 0.333, 0.5], 0.208)
     """
-    scores, missed = _scored_answers(willing, wrong)
+    scores, missed = _scored_answers(willing, wrong, np.float64)
     _, group, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
     rates = np.bincount(group, weights=missed) / sizes
     ranks = np.arange(1, len(scores) + 1)
     risk = np.cumsum(np.repeat(rates, sizes)) / ranks
     return RiskCoverage(coverage=ranks / len(scores), risk=risk)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreChoice:
+    """The score that ranks answers best, and the curves of all."""
+
+    name: str
+    curves: Mapping[str, RiskCoverage]
+
+
+def choose_score(
+    scores: Mapping[str, npt.ArrayLike],
+    predicted: npt.ArrayLike,
+    given: npt.ArrayLike,
+    trust: npt.ArrayLike | None = None,
+) -> ScoreChoice:
+    """The score whose risk–coverage curve has the least area, judged by labels that may be wrong.
+
+    Wrong labels that fall on all answers alike lift the risk of every score by the same line,
+    risk' = r + (1 − r − r/(m − 1)) · risk, so that the least area stays the least: no true labels
+    are needed. Where labels are known to be more or less trustworthy, `trust` makes it sharper.
+
+    Take samples that the model was not trained on, or beliefs from before it could learn their
+    labels by heart; else a score is chosen that tells what was memorised.
+
+    Args:
+        scores: By name, one score per sample, higher where an answer is likelier to be right: say
+            1 − abstention, the belief in the predicted class (softmax response), its margin over
+            the next. Of equals the first wins.
+        predicted: The answers.
+        given: Labels to judge them by.
+        trust: P(label is right) of each sample, `LabelQuality.label_score`; it weighs the verdict.
+
+    >>> scores = {"constant": [0.5, 0.5, 0.5], "belief": [0.9, 0.8, 0.4]}
+    >>> choice = choose_score(scores, predicted=[1, 0, 2], given=[1, 0, 0])
+    >>> choice.name, round(choice.curves["belief"].area, 3)
+    ('belief', 0.111)
+    """
+    if not scores:
+        raise AbstainError("scores must hold at least one score, got none")
+    answers = np.asarray(predicted)
+    wrong = (answers != _one_per("given", given, answers)).astype(np.float64)
+    if trust is not None:
+        # A label that is right with probability t: what it says counts t, the mean the rest.
+        sure = _one_per("trust", trust, answers).astype(np.float64)
+        mean = float((wrong * sure).sum() / max(sure.sum(), 1e-12))
+        wrong = sure * wrong + (1 - sure) * mean
+    curves = {name: risk_coverage(score, wrong) for name, score in scores.items()}
+    return ScoreChoice(name=min(curves, key=lambda name: curves[name].area), curves=curves)
 
 
 def threshold_for_risk(
@@ -224,10 +276,10 @@ def _scores(willing: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def _scored_answers(
-    willing: npt.ArrayLike, wrong: npt.ArrayLike
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    willing: npt.ArrayLike, wrong: npt.ArrayLike, dtype: npt.DTypeLike = np.int64
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     scores = _scores(willing)
-    missed = _one_per("wrong", wrong, scores).astype(np.int64)
+    missed: npt.NDArray[Any] = _one_per("wrong", wrong, scores).astype(dtype)
     if len(scores) == 0:
         raise AbstainError("willing must hold samples, got none")
     return scores, missed

@@ -1,0 +1,188 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given as forall
+from hypothesis import settings
+from hypothesis import strategies as st
+from simulated import simulated_run
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from abstain.errors import AbstainError
+from abstain.scores.label_quality import (
+    _ascending,
+    class_summary,
+    disagreeing_duplicates,
+    label_quality,
+    label_quality_from_probabilities,
+    pair_summary,
+)
+from abstain.scores.ledger import Ledger
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "pairflip"])
+def test_wrong_labels_come_first_and_the_right_class_is_proposed(kind):
+    ledger, given, true = simulated_run(kind=kind, rate=0.3)
+    quality, wrong = label_quality(ledger, given), given != true
+    assert roc_auc_score(wrong, -quality.label_score) > 0.97
+    first = quality.worst_first()[: wrong.sum()]
+    assert wrong[first].mean() > 0.9
+    doubted = quality.predicted_label != given
+    assert (quality.predicted_label == true)[doubted & wrong].mean() > 0.9
+    assert quality.label_score.dtype == np.float32
+    assert quality.predicted_label.dtype == np.int64
+    assert ((quality.label_score >= 0) & (quality.label_score <= 1)).all()
+    assert ((quality.confidence > 0) & (quality.confidence <= 1)).all()
+    assert np.isnan(quality.abstention).all()
+
+
+def test_labels_learnt_by_heart_are_still_found_where_the_plain_mean_fails():
+    ledger, given, true = simulated_run(rate=0.3, memory=12.0, skill=5.0, epochs=64, seed=1)
+    wrong = given != true
+    score = average_precision_score(wrong, -label_quality(ledger, given).label_score)
+    plain = average_precision_score(wrong, -ledger.margin.numpy())
+    assert score > plain + 0.02
+
+
+def test_where_wrong_labels_go_tells_them_apart():
+    """With pairflip noise a rival that is never mistaken for the label is no reason for doubt."""
+    ledger, given, true = simulated_run(
+        kind="pairflip", rate=0.3, classes=10, samples=4000, skill=4.0, memory=12.0
+    )
+    wrong = given != true
+    score = average_precision_score(wrong, -label_quality(ledger, given).label_score)
+    assert score > average_precision_score(wrong, -ledger.evidence.numpy()) + 0.01
+
+
+def test_a_sample_never_seen_gets_the_score_of_all():
+    ledger, given, _ = simulated_run(samples=500)
+    seen = Ledger(501)
+    state = seen.state_dict()
+    for name, value in ledger.state_dict().items():
+        if name in ("rival", "beliefs"):
+            state[name][..., :500] = value
+        elif name != "step":
+            state[name][:500] = value
+    quality = label_quality(seen, np.append(given, 2))
+    assert quality.label_score[500] == pytest.approx(1 - quality.noise.rate, abs=1e-3)
+    assert quality.predicted_label[500] == 2
+    assert math.isnan(quality.confidence[500])
+    np.testing.assert_allclose(
+        quality.label_score[:500], label_quality(ledger, given).label_score, atol=0.1
+    )
+
+
+def test_one_epoch_is_enough_for_an_opinion():
+    ledger, given, true = simulated_run(epochs=1, skill=12.0)
+    quality = label_quality(ledger, given)
+    assert roc_auc_score(given != true, -quality.label_score) > 0.95
+
+
+def test_a_ledger_that_saw_nothing_is_refused():
+    with pytest.raises(AbstainError, match="ledger must have seen a training"):
+        label_quality(Ledger(3), [0, 1, 2])
+
+
+def test_neither_order_of_samples_nor_names_of_classes_matter():
+    ledger, given, _ = simulated_run(samples=1500, seed=3)
+    quality = label_quality(ledger, given)
+    order = np.random.default_rng(0).permutation(len(given))
+    shuffled = Ledger(len(given))
+    state = shuffled.state_dict()
+    for name, value in ledger.state_dict().items():
+        last = name in ("rival", "beliefs")
+        state[name].copy_(value[..., order] if last else value if name == "step" else value[order])
+    again = label_quality(shuffled, given[order])
+    # Not to the bit: equally sure samples are taken in random order.
+    np.testing.assert_allclose(again.label_score, quality.label_score[order], atol=0.05)
+
+
+def probabilities(samples=1200, classes=4, rate=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(classes, size=samples)
+    given = np.where(rng.random(samples) < rate, (true + 1) % classes, true)
+    logits = rng.normal(size=(samples, classes))
+    logits[np.arange(samples), true] += 5 * rng.beta(4, 1, samples)
+    exp = np.exp(logits)
+    return exp / exp.sum(1, keepdims=True), given, true
+
+
+def test_probabilities_of_the_user_serve_as_well():
+    beliefs, given, true = probabilities()
+    quality = label_quality_from_probabilities(beliefs, given)
+    assert roc_auc_score(given != true, -quality.label_score) > 0.97
+    assert quality.noise.rate == pytest.approx((given != true).mean(), abs=0.03)
+    assert (quality.predicted_label == true).mean() > 0.95
+    halved = label_quality_from_probabilities(beliefs.astype(np.float16), given)
+    np.testing.assert_allclose(halved.label_score, quality.label_score, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("beliefs", "given", "message"),
+    [
+        ([0.5, 0.5], [0], r"probabilities must be \(samples, classes\), got shape \(2,\)"),
+        ([[0.5, 0.6]], [0], "rows of probabilities must sum to 1, got 1.1"),
+        ([[1.5, -0.5]], [0], r"probabilities must lie in \[0, 1\], got 1.5"),
+        ([[math.nan, 0.5]], [0], r"probabilities must lie in \[0, 1\], got nan"),
+        ([["a", "b"]], [0], "probabilities must be numbers"),
+        ([[0.5, 0.5]], [0, 1], "given must have one label for each of 1 samples"),
+        ([[0.5, 0.5]], [2], r"given must be class indices in \[0, 2\), got 2"),
+        ([[0.5, 0.5]], [-1], r"given must be class indices in \[0, 2\), got -1"),
+        ([[0.5, 0.5]], [0.5], "given must be class indices, got float64"),
+    ],
+)
+def test_bad_arguments(beliefs, given, message):
+    with pytest.raises(AbstainError, match=message):
+        label_quality_from_probabilities(beliefs, given)
+
+
+@forall(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2)), min_size=1, max_size=20))
+def test_duplicates_against_a_loop(rows):
+    prints, given = zip(*rows, strict=True)
+    groups = []
+    for name in dict.fromkeys(prints):
+        members = [i for i, print_ in enumerate(prints) if print_ == name]
+        if len({given[i] for i in members}) > 1:
+            groups.append(members)
+    found = disagreeing_duplicates(np.array(prints), np.array(given))
+    got = [found.members[found.group == k].tolist() for k in range(len(found))]
+    assert got == groups
+
+
+def test_pairs_and_classes_are_counted():
+    ledger, given, _ = simulated_run(kind="pairflip", rate=0.3, classes=4)
+    quality = label_quality(ledger, given)
+    issues = quality.label_score < 0.5
+    pairs = pair_summary(quality, given, issues)
+    counts = np.zeros((4, 4), int)
+    for i in np.flatnonzero(issues):
+        if quality.predicted_label[i] != given[i]:
+            counts[given[i], quality.predicted_label[i]] += 1
+    assert pairs.count.sum() == counts.sum()
+    assert (np.diff(pairs.count) <= 0).all()
+    for g, p, n in zip(pairs.given, pairs.predicted, pairs.count, strict=True):
+        assert counts[g, p] == n > 0
+    # Class i was turned into i + 1: the four commonest pairs say so.
+    assert {(g, p) for g, p in zip(pairs.given[:4], pairs.predicted[:4], strict=True)} == {
+        ((i + 1) % 4, i) for i in range(4)
+    }
+    classes = class_summary(quality, given, issues, 5)
+    assert classes.given.tolist() == np.bincount(given, minlength=5).tolist()
+    assert classes.issues.tolist() == np.bincount(given[issues], minlength=5).tolist()
+    assert classes.wanted.sum() == issues.sum()
+    nothing = pair_summary(quality, given, np.zeros(len(given), bool))
+    assert len(nothing.count) == 0
+
+
+@forall(st.lists(st.floats(width=32, allow_nan=False), max_size=30))
+@settings(max_examples=200)
+def test_ranking_is_a_stable_argsort(values):
+    array = np.array(values, np.float32)
+    assert _ascending(array).tolist() == np.argsort(array, kind="stable").tolist()
+
+
+def test_takes_tensors_and_lists():
+    ledger, given, _ = simulated_run(samples=300)
+    one, two = label_quality(ledger, torch.from_numpy(given)), label_quality(ledger, given.tolist())
+    np.testing.assert_array_equal(one.label_score, two.label_score)
