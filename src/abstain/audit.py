@@ -155,6 +155,7 @@ class Audit:
             "format": FORMAT,
             "kind": "audit",
             "name": self.data.name,
+            "inputs": self.data.kind,
             "sources": dict(self.sources),
             "samples": len(self.data),
             "classes": list(classes),

@@ -119,7 +119,7 @@ def test_an_image_folder_becomes_a_table_of_paths(tmp_path):
     assert list(again.ids) == list(before.ids)
     assert again.inputs.equal(before.inputs)
     assert done.relabelled == int((again.given != before.given).sum()) > 0
-    assert default_suffix(found) == ".csv"
+    assert default_suffix(str(root), "image") == ".csv"
 
 
 def test_arrays_and_built_in_sets_become_arrays(tmp_path):
@@ -135,7 +135,7 @@ def test_arrays_and_built_in_sets_become_arrays(tmp_path):
     table = export_cleaned(found, tmp_path / "clean.csv", "drop")
     assert load(table.path).columns == ("x0", "x1", "x2", "x3")
     digits = saved("digits", tmp_path / "two")
-    assert default_suffix(digits) == ".npz"
+    assert default_suffix("digits", "image") == ".npz"
     done = export_cleaned(digits, tmp_path / "digits.npz", "drop")
     assert len(load(done.path)) == done.rows == digits.issues.num_rows - len(flagged_ids(digits))
     with pytest.raises(AbstainError, match=r"must end in .npz for images that are no files"):

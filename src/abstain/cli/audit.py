@@ -187,7 +187,7 @@ def _audit(
 
 
 def _say(verdict: "Audit", report: Path) -> None:
-    from abstain.report.numbers import count, interval, many, percent
+    from abstain.report.numbers import count, expectation, interval, many, percent
 
     console = Console(highlight=False)
     rate = verdict.noise_rate
@@ -204,9 +204,7 @@ def _say(verdict: "Audit", report: Path) -> None:
     expected = verdict.estimate.expected_wrong(verdict.budget)
     lines = {
         "labels flagged": count(verdict.flagged),
-        f"of the {count(verdict.budget)} worst, expected to be wrong": (
-            f"{count(expected.value)} ({count(expected.low)} to {count(expected.high)})"
-        ),
+        f"of the {count(verdict.budget)} worst, expected to be wrong": expectation(expected),
     }
     if len(verdict.duplicates):
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))

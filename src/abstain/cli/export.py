@@ -121,7 +121,10 @@ def _new_file(saved: "SavedAudit", to: str) -> Path:
     from abstain.report.export import default_suffix
 
     suffix = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json"}.get(to)
-    place = Path(f"{saved.folder.resolve().name}-{to}{suffix or default_suffix(saved)}")
+    if suffix is None:
+        source = str(saved.summary["sources"]["train"])
+        suffix = default_suffix(source, saved.summary["inputs"])
+    place = Path(f"{saved.folder.resolve().name}-{to}{suffix}")
     if place.exists():
         raise AbstainError(f"{place} exists already; name the file by --out")
     return place

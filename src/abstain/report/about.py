@@ -4,6 +4,7 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.audit import Audit
+from abstain.report.export import default_suffix
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
@@ -30,18 +31,23 @@ def how_to_go_on(audit: Audit) -> Markup | None:
     """Commands for what comes next; none for an audit that was kept in memory."""
     if audit.folder is None:
         return None
-    place, clean = quote(str(audit.folder)), quote(f"{Path(audit.folder).name}-clean.csv")
-    label = audit.sources.get("options", {}).get("label")
-    said = f" --label {quote(str(label))}" if label else ""
-    steps = {
-        "Look through the flagged labels in Label Studio, worst first": (
-            f"abstain export {place} --to label-studio --out tasks.json"
-        ),
-        "Or take what is proposed, where the model is sure of it": (
-            f"abstain export {place} --to cleaned --fix relabel --min-confidence 0.9 --out {clean}"
-        ),
-        "Train on the repaired labels": f"abstain train {clean}{said}",
-    }
+    place, source = quote(str(audit.folder)), audit.sources.get("train")
+    steps = {}
+    if source is not None:
+        suffix = default_suffix(source, audit.data.kind)
+        clean = quote(f"{Path(audit.folder).name}-clean{suffix}")
+        label = audit.sources["options"].get("label")
+        said = f" --label {quote(str(label))}" if label else ""
+        steps = {
+            "Look through the flagged labels in Label Studio, worst first": (
+                f"abstain export {place} --to label-studio --out tasks.json"
+            ),
+            "Or take what is proposed, where the model is sure of it": (
+                f"abstain export {place} --to cleaned --fix relabel --min-confidence 0.9 "
+                f"--out {clean}"
+            ),
+            "Train on the repaired labels": f"abstain train {clean}{said}",
+        }
     if audit.trained and audit.trained.recipe.model:
         steps["Use the model of this audit, which has withstood the wrong labels"] = (
             f"abstain predict {place} SOURCE --output predictions.csv"

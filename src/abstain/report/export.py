@@ -93,14 +93,19 @@ def export_cleaned(
     )
 
 
-def default_suffix(audit: SavedAudit) -> str:
-    """The ending under which a cleaned data set is best written."""
-    source = audit.summary["sources"]["train"]
-    suffix = Path(str(source)).suffix.lower()
+def default_suffix(source: str, inputs: str) -> str:
+    """The ending under which a cleaned data set is best written.
+
+    >>> default_suffix("mnist", "image"), default_suffix("photos/", "image")
+    ('.npz', '.csv')
+    >>> default_suffix("reviews.parquet", "text")
+    '.parquet'
+    """
+    suffix = Path(source).suffix.lower()
     if suffix in (".npz", ".parquet"):
         return suffix
-    in_memory = source in BUILTIN or str(source).startswith("hf:")
-    return ".npz" if in_memory and audit.load().kind == "image" else ".csv"
+    no_files = source in BUILTIN or source.startswith("hf:")
+    return ".npz" if no_files and inputs == "image" else ".csv"
 
 
 @dataclass(frozen=True, kw_only=True)

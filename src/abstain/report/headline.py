@@ -4,7 +4,7 @@ from abstain.audit import Audit
 from abstain.report.charts import interval_scale
 from abstain.report.layout import number
 from abstain.report.markup import Child, Markup, cut, element, foreign
-from abstain.report.numbers import count, interval, many, percent
+from abstain.report.numbers import count, expectation, interval, many, percent
 
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 
@@ -18,6 +18,7 @@ def headline(audit: Audit) -> Markup:
         sentence = ["About ", element("em", percent(rate.value))]
     top = next((edge for edge in _TOPS if rate.high <= 0.95 * edge), 1.0)
     expected = audit.estimate.expected_wrong(audit.budget)
+    worst, _, ends = expectation(expected).partition(" ")
     return element(
         "header",
         element(
@@ -42,11 +43,7 @@ def headline(audit: Audit) -> Markup:
                 f"labels in {many(audit.data.num_classes, 'class', 'classes')}",
             ),
             _figure(count(audit.flagged), "labels flagged: look at these first"),
-            _figure(
-                count(expected.value),
-                f"of the {count(audit.budget)} worst are expected to be wrong "
-                f"({count(expected.low)} to {count(expected.high)})",
-            ),
+            _figure(worst, f"of the {count(audit.budget)} worst are expected to be wrong {ends}"),
             class_="figures",
         ),
         _planted(audit),

@@ -41,6 +41,18 @@ def interval(found: Interval) -> str:
     return f"{low.removesuffix('%')}–{high}"
 
 
+def expectation(found: Interval) -> str:
+    """An expected number and, where they are others, the ends of its interval.
+
+    >>> expectation(Interval(value=93.4, low=88.0, high=97.1))
+    '93 (88 to 97)'
+    >>> expectation(Interval(value=99.9, low=99.8, high=100.0))
+    '100'
+    """
+    value, low, high = count(found.value), count(found.low), count(found.high)
+    return value if low == high else f"{value} ({low} to {high})"
+
+
 def many(number: int, one: str, more: str | None = None) -> str:
     """A number and its noun.
 

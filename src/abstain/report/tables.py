@@ -74,7 +74,7 @@ def per_class(audit: Audit) -> Markup:
                 element("td", class_name(audit, taken_for[j]) if j in taken_for else "–"),
             )
         )
-    heads = ("class", "labels", "flagged", "wrong", "", "95% interval", "mostly taken for")
+    heads = ("class", "labels", "flagged", "wrong", "", "95% interval", "taken for")
     left_out = f" The {_TABLE_ROWS} worst of {m} classes." if len(present) > _TABLE_ROWS else ""
     return section(
         "By class",
