@@ -110,6 +110,19 @@ def test_a_poor_model_makes_the_interval_wide():
     assert (given != true).mean() in poor.rate
 
 
+def test_poor_probabilities_make_the_interval_wide_too():
+    rng = np.random.default_rng(0)
+    true = rng.integers(8, size=6000)
+    logits = rng.normal(size=(6000, 8))
+    logits[np.arange(6000), true] += 2 * rng.random(6000)
+    beliefs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    for given in (true, np.where(rng.random(6000) < 0.2, (true + 1) % 8, true)):
+        quality = label_quality_from_probabilities(beliefs, given)
+        rate = estimate_noise(quality, given, 8).rate
+        assert (given != true).mean() in rate
+        assert rate.high - rate.low > 0.15
+
+
 def test_a_class_that_nobody_has_is_unknown():
     ledger, given, _ = simulated_run(classes=3, samples=600)
     estimate = estimate_noise(label_quality(ledger, given), given, 5)

@@ -43,7 +43,7 @@ _LEAST_BEYOND = 0.25
 _DOUBT_OF_SECOND = 1.2  # times as much as of the first
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
-_PRIOR_WEIGHT = 2.0
+_PRIOR_WEIGHT, _WEIGHT_OF_POOR_PRIOR = 2.0, 0.7
 _BINS = 4096
 
 
@@ -125,12 +125,12 @@ def fit_noise_model(
         rate = _second_opinion(plateau, float((evidence[known] < 0).mean()) if known.any() else 0.0)
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
-        rate = float(np.mean([epoch.disagreement for epoch in others[2:4]]))
+        rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
-    # Where there is no plateau, the counts show errors of the model: they say little about labels.
-    trusted = np.float32(_PRIOR_WEIGHT * level)
-    odds = trusted * (prior[given, given] - prior[rivals, given]).astype(np.float32)
+    # Where there is no plateau, the counts are as much of the model's errors as of wrong labels.
+    weight = np.float32(_PRIOR_WEIGHT if level else _WEIGHT_OF_POOR_PRIOR)
+    odds = weight * (prior[given, given] - prior[rivals, given]).astype(np.float32)
     evidence = np.where(known, evidence, np.float32(0))
     slope = _fit_slope(evidence, odds, early.predicted != given, known & (early.predicted >= 0))
     logits = np.float32(slope) * evidence + odds
@@ -168,6 +168,7 @@ def standard_error(share: float, samples: int, beyond: float) -> float:
     To chance it adds what the model leaves out: labels learnt by heart even in the first epochs,
     errors of the early model that look like wrong labels.
     """
+    samples = max(samples, 1)
     chance = max(share * (1 - share), 1 / samples) / samples * max(beyond, _LEAST_BEYOND)
     return float(np.sqrt(chance + (_RELATIVE_ERROR * share) ** 2 + _ABSOLUTE_ERROR**2))
 
@@ -175,11 +176,12 @@ def standard_error(share: float, samples: int, beyond: float) -> float:
 def has_plateau(epochs: Sequence[Plateau]) -> bool:
     """Whether single epochs, the second, third, fifth, …, have one: else a poor model looks alike.
 
-    Three tenths in the second or third are enough; two tenths only if the fifth has them too.
+    Three tenths in the second or third are enough; two tenths only if the fifth has them too, or if
+    there is none to compare with.
     """
-    if len(epochs) < 3:
-        return True  # nothing to compare with
     tenths = [round(epoch.share * _PARTS) for epoch in epochs]
+    if len(tenths) < 3:
+        return max(tenths, default=0) >= 2
     return max(tenths[:2]) >= 3 or min(max(tenths[:2]), tenths[2]) >= 2
 
 

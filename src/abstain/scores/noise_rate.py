@@ -116,9 +116,10 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
 def _rate(noise: NoiseModel) -> Interval:
     value, plateau = noise.rate, noise.plateau
     if not has_plateau(noise.others):
-        ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in noise.others]
-        spread = _half_width(value, max(noise.others[0].samples, 1), 1.0)
-        low = max(0.0, min(ends) - spread)
+        spread = _half_width(value, noise.others[0].samples, 1.0)
+        # Errors of a poor model fade as it learns; a single look at it bounds nothing from below.
+        ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in noise.others[2:]]
+        low = max(0.0, min(ends, default=0.0) - spread)
         return Interval(value=value, low=low, high=min(1.0, plateau.disagreement + spread))
     half = _half_width(value, plateau.samples, 1 - plateau.share)
     return Interval(value=value, low=max(0.0, value - half), high=min(1.0, value + half))
