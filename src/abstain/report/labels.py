@@ -11,6 +11,8 @@ from abstain.report.samples import Samples
 _SHOWN = {"image": (24, 48), "text": (12, 24), "table": (8, 24)}
 _LEAST_TRUSTED = 12
 _GROUPS, _MEMBERS = 8, 6
+# Longer names of classes need wider cards.
+_SHORT_NAME = 6
 
 
 def worst_labels(audit: Audit) -> Markup:
@@ -29,7 +31,8 @@ def worst_labels(audit: Audit) -> Markup:
         for index in worst[: at_once + on_request]
     ]
     more, rest = cards[at_once:], len(worst) - len(cards)
-    style = f"cards {audit.data.kind}"
+    roomy = max(map(len, audit.data.classes)) > _SHORT_NAME
+    style = f"cards {audit.data.kind}{' roomy' * roomy}"
     return section(
         "Worst labels",
         note,
@@ -81,7 +84,9 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
     else:
         turn = [
             element("s", class_name(audit, given), class_="given"),
-            element("span", " → ", class_="arrow"),
+            " ",
+            element("span", "→", class_="arrow"),
+            " ",
             element("b", class_name(audit, proposed), class_="proposed"),
         ]
     planted = None if audit.planted is None else bool(audit.planted[index])

@@ -36,9 +36,10 @@ def class_name(audit: Audit, index: int) -> Markup:
 
 
 def sample_id(audit: Audit, index: int) -> Markup:
-    """The id of a sample; of a long one the end, which in a path says more than the beginning."""
+    """The id of a sample; of a path the name of the file, as folders are classes."""
     text = audit.data.ids[index]
-    shown = text if len(text) <= _LONGEST_ID else f"…{text[1 - _LONGEST_ID :]}"
+    name = text.rpartition("/")[2] or text
+    shown = name if len(name) <= _LONGEST_ID else f"…{name[1 - _LONGEST_ID :]}"
     return foreign(shown, class_="id", title=text)
 
 

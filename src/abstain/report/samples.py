@@ -48,8 +48,10 @@ class Samples:
         except Exception:  # a file may be gone since: the report is worth more than a thumbnail
             return None
         source, (width, height) = data_uri(pixels)
-        # Pixels stay sharp, unless they are so few that only a blur makes a picture of them.
-        sharp = _LEAST_PIXELS <= max(width, height) <= _PIXELATED
+        # Drawings stay sharp, unless pixels are so few that only a blur makes a picture of them;
+        # photographs never look better for it.
+        drawn = len(pixels) != 3
+        sharp = drawn and _LEAST_PIXELS <= max(width, height) <= _PIXELATED
         return element(
             "img",
             src=source,
