@@ -25,7 +25,7 @@ class _Speed:
 _SPEED = {
     "mnist-cnn": _Speed(4_500_000, 3e-4, 3_000),
     "cifar-cnn": _Speed(2_500_000, 3e-4, 6_000),
-    "lstm-attention": _Speed(300_000, 5e-3, 100),
+    "lstm-attention": _Speed(300_000, 5e-3, 40),
     "mlp-256": _Speed(5_000_000, 2e-4, 10_000),
     "resnet18": _Speed(15_000, 0.0, 40),
 }
