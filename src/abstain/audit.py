@@ -131,13 +131,13 @@ class Audit:
     def issues(self) -> "pa.Table":
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
-        order, names = self.order, np.array(self.data.classes, dtype=object)
+        order, names = self.order, pa.array(self.data.classes, pa.string())
         columns = {
-            "id": pa.array([self.data.ids[i] for i in order.tolist()], pa.string()),
+            "id": pa.array(self.data.ids[:], pa.string()).take(order),
             "is_label_issue": self.estimate.is_label_issue[order],
             "label_score": self.quality.label_score[order],
-            "given_label": pa.array(names[self.given[order]], pa.string()),
-            "predicted_label": pa.array(names[self.quality.predicted_label[order]], pa.string()),
+            "given_label": names.take(self.given[order]),
+            "predicted_label": names.take(self.quality.predicted_label[order]),
             "confidence": self.quality.confidence[order],
             "abstention": self.quality.abstention[order],
         }
@@ -195,7 +195,7 @@ class Audit:
         parquet = require("pyarrow.parquet", "writing issues")
         place, table = Path(folder), self.issues
         right = 1 - self.estimate.wrong_probability.astype(np.float64)
-        weights = pa.table({"id": pa.array(list(self.data.ids), pa.string()), "weight": right})
+        weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))

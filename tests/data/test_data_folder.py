@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 
@@ -157,3 +159,10 @@ def test_folder_with_a_lone_table_points_to_it(tmp_path):
     (tmp_path / "labels.csv").write_text("x,label\n1,a\n")
     with pytest.raises(DataError, match=r"give one of its files: .*labels\.csv"):
         load(tmp_path)
+
+
+def test_file_names_that_cannot_be_written_down_are_named(image_folder):
+    root = image_folder()
+    (root / "cat" / "0.png").rename(os.fsdecode(os.fsencode(root / "cat") + b"/\xff.png"))
+    with pytest.raises(DataError, match=r"must be UTF-8, got cat/\\udcff.png; rename"):
+        load(root)

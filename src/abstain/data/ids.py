@@ -39,11 +39,26 @@ class NumberedIds(Sequence[str]):
 
 
 def check_unique(ids: Sequence[str], name: str) -> None:
-    """Raise when two samples share an id."""
-    if isinstance(ids, NumberedIds) or len(set(ids)) == len(ids):
+    """Raise when two samples share an id, or when one cannot be written down."""
+    if isinstance(ids, NumberedIds):
+        return
+    foreign = [id_ for id_ in ids if not id_.isascii() and not _is_text(id_)]
+    if foreign:
+        shown = [id_.encode("utf-8", "backslashreplace").decode() for id_ in foreign]
+        raise DataError(f"ids of {name} must be UTF-8, got {some(shown)}; rename these files")
+    if len(set(ids)) == len(ids):
         return
     twice = [id_ for id_, count in Counter(ids).items() if count > 1]
     raise DataError(
         f"ids of {name} must be unique, got {some(twice)} more than once; "
         "give every sample its own id, or drop the id column so that row numbers are used"
     )
+
+
+def _is_text(id_: str) -> bool:
+    """Names of files that are not UTF-8 come with halves of surrogate pairs in them."""
+    try:
+        id_.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
