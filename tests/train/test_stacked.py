@@ -18,7 +18,7 @@ from abstain.train.recipe import Recipe
 from abstain.train.stacked import StackedTask, train_stacked
 from abstain.train.stacked_nets import build_one, conv_pool_relu
 from abstain.train.stacked_runs import Run
-from abstain.train.stacked_text import recur, recur_back
+from abstain.train.stacked_text import attend, recur, recur_back
 from abstain.train.stopping import AnalyticalStop
 
 CLASSES = 4
@@ -433,6 +433,24 @@ def test_fused_recurrence_computes_what_the_plain_one_does(hidden, batch, precis
     for expected, got in zip(*found, strict=True):
         error = (got - expected).norm() / expected.norm()
         assert error < (1e-2 if precision == torch.bfloat16 else 1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_fused_attention_computes_what_the_plain_one_does(precision):
+    rng = torch.Generator().manual_seed(0)
+    states = (0.2 * torch.randn(2, 37, 3, 128, generator=rng)).to(precision)
+    slope = torch.randn(2, 3, 128, generator=rng).to(precision)
+    last = torch.tensor([[0, 36, 31], [5, 32, 20]])
+    found = []
+    for place, dtype in (("cpu", torch.float64), ("cuda", precision)):
+        x = states.to(place, dtype).requires_grad_()
+        mean = attend(x, last.to(place))
+        (slopes,) = torch.autograd.grad(mean, x, slope.to(place, dtype))
+        found.append([y.double().cpu() for y in (mean, slopes)])
+    for expected, got in zip(*found, strict=True):
+        error = (got - expected).norm() / expected.norm()
+        assert error < (1e-2 if precision == torch.bfloat16 else 1e-4)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
