@@ -16,13 +16,15 @@ GIVEN = torch.tensor([0, 2])
 def by_definition(recipe, row, label, epoch):
     f = np.exp(row) / np.exp(row).sum()
     q = f[:-1] / f[:-1].sum()
-    if recipe.loss == "nll" or epoch < recipe.warm_up:
+    if recipe.loss == "nll" or epoch < (recipe.warm_up or 0):
         return -math.log(f[label])
     if recipe.loss == "gamblers":
         payoff = recipe.payoff
         if isinstance(payoff, str):
             payoff = float(reference.payoff_by_rule(payoff, row, recipe.guard))
         return -math.log(f[label] + f[-1] / payoff)
+    if recipe.loss == "trusted":  # with nothing remembered yet
+        return (1 - q[label]) / (q**2).sum() ** 0.5
     if recipe.loss == "lq":
         return (1 - max(q[label], recipe.truncate or 0) ** recipe.q) / recipe.q
     return (1 - q[label]) / (q**2).sum()

@@ -182,7 +182,9 @@ class PairObjective(Objective):
     def _plan(self) -> CoTeachingPlan:
         return CoTeachingPlan.of(self.recipe)
 
-    def __call__(self, logits: Tensor, given: Tensor, epoch: int) -> Tensor:
+    def __call__(
+        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
+    ) -> Tensor:
         """The losses (2, B) of both networks: cross-entropy on all m+1 outputs, in every epoch."""
         return bet_loss(logits, given.expand(2, -1), math.inf)
 
@@ -190,7 +192,9 @@ class PairObjective(Objective):
         """Let learning rate and momentum follow the plan."""
         self._plan.set_for(optimizer, epoch)
 
-    def judge(self, logits: Tensor, given: Tensor, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+    def judge(
+        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The two means over what was chosen, times the samples; what the first network said."""
         losses = self(logits, given, epoch)
         total = len(given) * _taught(logits, losses, self._plan, epoch)

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from abstain.data import Encoder
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger, reduced
 from abstain.train import coteaching
+from abstain.train.averaging import Averaged
 from abstain.train.batches import Batch, Batches
 from abstain.train.checkpoint import Checkpoint, CheckpointFolder
 from abstain.train.coteaching import Pair, PairObjective
@@ -30,6 +32,8 @@ from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, un
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 from abstain.train.tally import SUMS, Tally, means
+from abstain.train.trust import Trust
+from abstain.train.warm_up import WarmUp, untaught_loss
 
 LOOK_EVERY = 10
 # A model that gives the labels a probability of e^−1000000 has not merely a high loss.
@@ -50,7 +54,9 @@ class Task:
     weights: Tensor | None = None
     """How much each sample counts, on the device; alike where there are none."""
     hold_out: Batches | None = None
-    """Rows set aside for the validation stop; judged by their given labels."""
+    """Rows set aside for the validation stop, or for the warm-up; judged by their given labels."""
+    everything: Batches | None = None
+    """All rows: what is trained on after a warm-up that ends by itself."""
     test: Batches | None = None
     test_labels: Tensor | None = None
 
@@ -87,27 +93,40 @@ class Loop:
         self.task, self.recipe, self.layout, self.ledger = task, recipe, layout, ledger
         self.accelerator, self.checkpoints = accelerator, checkpoints
         self.report: Callable[[str, Row], None] = lambda _kind, _row: None
-        is_pair = recipe.method == coteaching.METHOD
-        self.objective = PairObjective(recipe) if is_pair else Objective(recipe)
+        self.objective = _make_objective(recipe, task, next(model.parameters()).dtype)
+        self.position = Position()
         self.tally = Tally(ledger, task.given, task.true)
         self.stop = _make_stop(recipe, task.num_classes)
         self.optimizer = make_optimizer(model.parameters(), recipe)
         self.schedule = make_schedule(self.optimizer, recipe, self.steps)
-        self.model = accelerator.prepare(layout.place(model))
+        placed = layout.place(model)
+        self.averaged: Averaged | None = None
+        if recipe.average is not None:
+            self.averaged = Averaged(
+                placed.to(accelerator.device), recipe.average * len(self._training)
+            )
+        self.model = accelerator.prepare(placed)
         # Accelerate has one precision per process; a program may train again in another one. So
         # precision is the layout's, and half precision is scaled here.
         self.scaler = torch.amp.GradScaler(
             accelerator.device.type, enabled=layout.precision == "fp16"
         )
-        self.position, self.history = Position(), History()
+        self.history = History()
         self._best_weights: dict[str, Tensor] = {}
+        self._warm_weights: dict[str, Tensor] = {}
         self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
         self._epoch_began = time.monotonic()
 
     @property
     def steps(self) -> int:
         """How many there are, if nothing stops the training early."""
-        return len(self.task.training) * (self.recipe.epochs or 0)
+        return len(self.task.everything or self.task.training) * (self.recipe.epochs or 0)
+
+    @property
+    def _training(self) -> Batches:
+        """What this epoch is trained on."""
+        task, is_warm_up = self.task, self.objective.is_warm_up(self.position.epoch)
+        return task.training if task.everything is None or is_warm_up else task.everything
 
     def run(self) -> None:
         """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
@@ -120,14 +139,14 @@ class Loop:
             self._save()
 
     def _epoch(self, interrupted: InterruptFlag) -> None:
-        position = self.position
+        position, training = self.position, self._training
         self.model.train()
         self.objective.begin_epoch(self.optimizer, position.epoch)
-        for batch in self.task.training.epoch(position.epoch, start=position.batch):
+        for batch in training.epoch(position.epoch, start=position.batch):
             self._step(batch)
             position.batch += 1
             position.step += 1
-            last = position.batch == len(self.task.training)
+            last = position.batch == len(training)
             if last or position.step % LOOK_EVERY == 0:
                 self._look(interrupted, last)
             elif interrupted and self.accelerator.num_processes == 1:
@@ -143,7 +162,7 @@ class Loop:
         with self.layout.autocast(inputs.device):
             logits = self.model(inputs)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
-        total, logits, losses = self.objective.judge(logits, given, epoch)
+        total, logits, losses = self.objective.judge(logits, given, epoch, batch.index)
         if task.weights is not None:
             total = (losses * task.weights[batch.index]).sum()
         self.optimizer.zero_grad()
@@ -156,6 +175,8 @@ class Loop:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.schedule.step()
+        if self.averaged is not None:
+            self.averaged.update(self.plain_model())
         seen = len(given) if batch.counts else 0
         self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
 
@@ -198,14 +219,20 @@ class Loop:
         row["learning_rate"] = float(self.schedule.get_last_lr()[0])
         if task.test is not None and task.test_labels is not None:
             row["test_accuracy"] = self.accuracy(task.test, task.test_labels)
-        if task.hold_out is not None:
-            row["validation_accuracy"] = self.accuracy(task.hold_out, task.given)
+        warm_up = self.objective.warm_up
+        if task.hold_out is not None and not (warm_up and warm_up.ended):
+            # In a warm-up these are trained on later: the ledger is to know every sample alike.
+            validation = self._evaluate(task.hold_out, task.given, visits=warm_up is not None)
+            row["validation_loss"], row["validation_accuracy"] = validation
         row["seconds"] = time.monotonic() - self._epoch_began
         self._epoch_began = time.monotonic()
         self.history.epochs.append(row)
         self.report("epoch", row)
         position.epoch += 1
         position.batch, position.totals = 0, [0.0] * len(SUMS)
+        self._agree()
+        if warm_up is not None:
+            self._judge_warm_up(warm_up, row)
         if isinstance(self.stop, ValidationStop):
             stopped = self.stop.update(row["validation_accuracy"])
             if self.stop.best_epoch == self.stop.epoch:
@@ -216,24 +243,68 @@ class Loop:
             position.outcome = f"all {position.epoch} epochs are done"
             if self.stop is not None:
                 position.outcome += f"; to stop it was {self.stop.reason}"
+            if warm_up is not None:
+                position.outcome += f"; {warm_up.reason}"
         self._seed_epoch()
         if not position.outcome:
             self._save()
 
-    @torch.no_grad()
+    def _judge_warm_up(self, warm_up: WarmUp, row: Row) -> None:
+        """End the warm-up where it was best; later on, go back there if all has been lost since."""
+        if not warm_up.ended:
+            if warm_up.update(row["validation_loss"], row["validation_accuracy"]):
+                weights = self.current_model().state_dict()
+                self._warm_weights = {name: x.detach().clone() for name, x in weights.items()}
+            if warm_up.ended:
+                self._go_back()
+        elif not warm_up.check(row["train_accuracy"]):
+            self._go_back()
+            self.position.outcome = f"stopped at epoch {self.position.epoch}: {warm_up.reason}"
+            if self.task.test is not None and self.task.test_labels is not None:
+                row["test_accuracy"] = self.accuracy(self.task.test, self.task.test_labels)
+
+    def _go_back(self) -> None:
+        """To the best weights of the warm-up."""
+        model = self.plain_model()
+        model.load_state_dict(self._warm_weights)
+        if self.averaged is not None:
+            self.averaged.restart(model)
+
+    def _agree(self) -> None:
+        """Let all processes have what each remembers of the samples that it saw."""
+        trust = self.objective.trust
+        if trust is not None and self.accelerator.num_processes > 1:
+            trust.agree(self._add_up)
+
     def accuracy(self, batches: Batches, labels: Tensor) -> float:
         """Share of samples whose likeliest class is the label, over all processes."""
-        self.model.eval()
-        correct = torch.zeros((), dtype=torch.float64, device=self.accelerator.device)
+        return self._evaluate(batches, labels)[1]
+
+    @torch.no_grad()
+    def _evaluate(
+        self, batches: Batches, labels: Tensor, *, visits: bool = False
+    ) -> tuple[float, float]:
+        """Cross-entropy on all outputs, and the share of labels that are met.
+
+        With `visits`, the ledger takes in what the model says.
+        """
+        model = self.model if self.averaged is None else self.current_model()
+        model.eval()
+        sums = torch.zeros(2, dtype=torch.float64, device=self.accelerator.device)
         for batch in batches.in_order():
             inputs = self.layout.lay(self.task.encoder.to_model(batch.inputs))
             with self.layout.autocast(inputs.device):
-                logits = self.model(inputs)
-            if batch.counts:
-                correct += (logits[..., :-1].argmax(-1) == labels[batch.index]).sum()
+                logits = model(inputs)
+            seen = len(logits) if batch.counts else 0
+            index, logits = batch.index[:seen], logits[:seen]
+            given = labels[index]
+            sums[0] += cross_entropy(logits.double(), given, reduction="sum")
+            sums[1] += (logits[..., :-1].argmax(-1) == given).sum()
+            if visits:
+                self.ledger.update(index, logits, given, epoch=self.position.epoch)
         self.model.train()
-        total = self.accelerator.reduce(correct, "sum")
-        return float(total) / len(batches.rows)
+        loss, correct = self._add_up(sums).tolist()
+        return loss / len(batches.rows), correct / len(batches.rows)
 
     def whole_ledger(self) -> Ledger:
         """The ledger over all processes: every sample once."""
@@ -246,19 +317,24 @@ class Loop:
     @property
     def final_epoch(self) -> int:
         """The epoch that `final_model` is of, from 1."""
-        return (
-            self.stop.best_epoch if isinstance(self.stop, ValidationStop) else self.position.epoch
-        )
+        if isinstance(self.stop, ValidationStop):
+            return self.stop.best_epoch
+        return self.position.epoch
 
     def final_model(self) -> torch.nn.Module:
         """The model at the end or, under the validation stop, of its best epoch; on the CPU.
 
         Of a pair it is the first network.
         """
-        model = self.plain_model()
+        model = self.current_model()
         if isinstance(self.stop, ValidationStop):
             model.load_state_dict(self._best_weights)
         return (model.first if isinstance(model, Pair) else model).cpu()
+
+    def current_model(self) -> torch.nn.Module:
+        """The model as it would be used now: where weights are averaged, with these averages."""
+        model = self.plain_model()
+        return model if self.averaged is None else self.averaged.settle(model)
 
     def plain_model(self) -> torch.nn.Module:
         """The model without what Accelerate wrapped around it."""
@@ -267,7 +343,7 @@ class Loop:
         return model
 
     def _keep_best(self, accuracy: float) -> None:
-        weights = self.plain_model().state_dict()
+        weights = self.current_model().state_dict()
         self._best_weights = {name: x.detach().cpu().clone() for name, x in weights.items()}
         if self.checkpoints is not None and self.accelerator.is_main_process:
             best = Checkpoint(tensors=self._best_weights, state={"epoch": self.position.epoch})
@@ -301,8 +377,18 @@ class Loop:
 
     def _checkpoint(self) -> Checkpoint:
         rng_tensors, rng_state = pack_rng()
+        self._agree()
+        averaged, trust, warm_up = self.averaged, self.objective.trust, self.objective.warm_up
+        parts: dict[str, Any] = {}
+        if averaged is not None:
+            parts["averaged"] = averaged.model.state_dict(), {"steps": averaged.steps}
+        if trust is not None:
+            parts["trust"] = trust.state_dict(), None
+        if warm_up is not None:
+            parts["warm_up"] = self._warm_weights, warm_up.state_dict()
         return Checkpoint.join(
             {
+                **parts,
                 "model": (self.plain_model().state_dict(), None),
                 "optimizer": pack_optimizer(self.optimizer),
                 "schedule": ({}, self.schedule.state_dict()),
@@ -337,6 +423,14 @@ class Loop:
         # One process had seen these; now all look at them together.
         seen = checkpoint.part("position")[0]
         self.tally.unpack(seen, mine=self.accelerator.is_main_process)
+        if self.averaged is not None:
+            self.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
+            self.averaged.steps = _values(checkpoint, "averaged")["steps"]
+        if self.objective.trust is not None:
+            self.objective.trust.load_state_dict(checkpoint.part("trust")[0])
+        if self.objective.warm_up is not None:
+            self._warm_weights = checkpoint.part("warm_up")[0]
+            self.objective.warm_up.load_state_dict(_values(checkpoint, "warm_up"))
         if self.stop is not None:
             self.stop.load_state_dict(_values(checkpoint, "stop"))
         if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
@@ -355,10 +449,29 @@ class Loop:
         place = (self.position.epoch + 1) * 4096 + self.accelerator.process_index
         torch.manual_seed(self.recipe.seed_order * 1_000_003 + place)
 
+    def _add_up(self, tensor: Tensor) -> Tensor:
+        total = self.accelerator.reduce(tensor, "sum")
+        assert isinstance(total, Tensor)
+        return total
+
     def _gather(self, tensor: Tensor) -> Tensor:
         gathered = self.accelerator.gather(tensor.unsqueeze(0).to(self.accelerator.device))
         assert isinstance(gathered, Tensor)
         return gathered
+
+
+def _make_objective(recipe: Recipe, task: Task, dtype: torch.dtype) -> Objective:
+    if recipe.method == coteaching.METHOD:
+        return PairObjective(recipe)
+    trust: Trust | None = None
+    warm_up: WarmUp | None = None
+    if recipe.loss == "trusted":
+        memory = torch.float64 if dtype == torch.float64 else torch.float32
+        trust = Trust(len(task.given), task.num_classes, task.given.device, memory)
+    if recipe.warm_up_ends == "held-out" and task.hold_out is not None:
+        counts = torch.bincount(task.given, minlength=task.num_classes).tolist()
+        warm_up = WarmUp(recipe.epochs or 1, untaught_loss(counts), len(task.hold_out.rows))
+    return Objective(recipe, warm_up, trust)
 
 
 def _make_stop(recipe: Recipe, num_classes: int) -> AnalyticalStop | ValidationStop | None:

@@ -11,12 +11,13 @@ from abstain.errors import AbstainError
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
 from abstain.train.stopping import AnalyticalStop
 
-LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake"]
+LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake", "trusted"]
 OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
 ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
 MemoryFormat: TypeAlias = Literal["auto", "contiguous", "channels-last"]
 StopName: TypeAlias = Literal["never", "analytical", "validation"]
+WarmUpEnd: TypeAlias = Literal["fixed", "held-out"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs.
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 4000, 15, 100
@@ -47,6 +48,11 @@ class Recipe:
     warm_up: int | None = None
     """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two, but only
     one where samples are few."""
+    warm_up_ends: WarmUpEnd = "fixed"
+    """After `warm_up` epochs; or by itself, where the loss on labels set aside for it turns, from
+    which epoch the training then goes on, with all labels."""
+    average: float | None = None
+    """Epochs over which the weights are averaged; the model is then that average."""
     epochs: int | None = None
     batch: int | None = None
     """Samples per step, over all processes together."""
@@ -85,7 +91,10 @@ class Recipe:
                 f"method must be one of {', '.join(METHODS)}, got {method!r}"
                 + (f"; did you mean {near[0]}?" if near else "")
             )
-        return cls(**{"method": method, **METHODS[method], **changes})
+        settings = {"method": method, **METHODS[method], **changes}
+        if "warm_up" in changes and "warm_up_ends" not in changes:
+            settings["warm_up_ends"] = "fixed"
+        return cls(**settings)
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -100,7 +109,7 @@ class Recipe:
             # Seeds of epochs and processes are derived from these, and torch takes 63 bits.
             _check(name, getattr(self, name), lambda x: _whole(x, 0, 2**32), "in [0, 2³²), whole")
         _check("weight_decay", self.weight_decay, lambda x: 0 <= x < math.inf, "at least 0")
-        for name in ("learning_rate", "clip", "guard"):
+        for name in ("learning_rate", "clip", "guard", "average"):
             _check(name, getattr(self, name), lambda x: 0 < x < math.inf, "greater than 0")
         _check("q", self.q, lambda x: 0 < x <= 1, "in (0, 1]")
         _check("truncate", self.truncate, lambda x: 0 < x < 1, "in (0, 1)")
@@ -111,6 +120,11 @@ class Recipe:
             check_rule(self.payoff)
         elif self.payoff is not None:
             _check("payoff", self.payoff, lambda x: x > 1, "greater than 1")
+        if self.warm_up_ends == "held-out" and (self.stop != "never" or self.warm_up is not None):
+            raise AbstainError(
+                "warm_up_ends='held-out' finds the end of the warm-up by itself: it needs "
+                f"stop='never' and no warm_up, got stop={self.stop!r} and warm_up={self.warm_up}"
+            )
         if self.stop == "analytical":
             if self.rate is None:
                 raise AbstainError(
@@ -149,7 +163,9 @@ class Recipe:
             warm_up = min(usual, epochs - 1)
         if self.loss == "nll":
             warm_up = 0  # it is what a warm-up does
-        if warm_up >= epochs:
+        if self.warm_up_ends == "held-out":
+            warm_up = None
+        if warm_up is not None and warm_up >= epochs:
             raise AbstainError(f"warm_up must be less than epochs, {epochs}, got {warm_up}")
         payoff = self.payoff
         if payoff is None:
@@ -187,6 +203,7 @@ class Recipe:
 
 
 METHODS: dict[str, dict[str, Any]] = {
+    "auto": {"loss": "trusted", "warm_up_ends": "held-out", "average": 2.0},
     "schedule": {},
     "schedule-released": {"guard": 1e-10},
     "mid": {"payoff": "mid"},
@@ -212,6 +229,7 @@ _CHOICES = {
     "precision": Precision,
     "memory_format": MemoryFormat,
     "stop": StopName,
+    "warm_up_ends": WarmUpEnd,
 }
 
 

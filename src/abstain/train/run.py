@@ -31,6 +31,7 @@ from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
 from abstain.train.recipe import MemoryFormat, Precision, Recipe
+from abstain.train.warm_up import held_out_samples
 
 Report = Callable[[str, Row], None]
 
@@ -335,8 +336,10 @@ def _task(
     inputs = resident(encoder.encode(data), state.device)
     order = torch.arange(len(data))
     held_out = 0
-    if recipe.stop == "validation":
-        held_out = min(max(1, round(recipe.hold_out * len(data))), len(data) - 1)
+    ends_by_itself = recipe.warm_up_ends == "held-out"
+    if recipe.stop == "validation" or ends_by_itself:
+        share = held_out_samples(len(data)) if ends_by_itself else recipe.hold_out * len(data)
+        held_out = min(max(1, round(share)), len(data) - 1)
         generator = torch.Generator().manual_seed(recipe.seed_order)
         order = torch.randperm(len(data), generator=generator)
 
@@ -367,6 +370,9 @@ def _task(
         true=None if data.true is None else data.true.to(state.device),
         weights=None if data.weights is None else data.weights.to(state.device),
         hold_out=batches(inputs, order[:held_out], large) if held_out else None,
+        everything=batches(inputs, torch.arange(len(data)), recipe.batch)
+        if ends_by_itself
+        else None,
         test=test,
         test_labels=None if test_data is None else test_data.given.to(state.device),
     )

@@ -5,6 +5,7 @@ before. Side by side, K models take the same sixty. Each has its own initial wei
 order, method and stop, and becomes what it would have become alone.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,12 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from abstain.errors import AbstainError
+from abstain.losses.kernels import plain_bet_loss
 from abstain.train.recipe import Recipe
 from abstain.train.stacked_nets import STACKED, LoopNet, Net, PatchNet, build_one
 from abstain.train.stacked_runs import Row, Run, epoch_orders, means
 from abstain.train.stacked_step import ADAM, LAPROP, SUMS, Models, Stepper, as_numbers
 from abstain.train.stacked_text import TextNet
 from abstain.train.stopping import AnalyticalStop
+from abstain.train.warm_up import WarmUp
 
 __all__ = ["StackedResult", "StackedTask", "train_stacked"]
 
@@ -182,6 +185,9 @@ class _Stack:
             ],
             torch.stack([torch.from_numpy(run.given) for run in self.live for _ in run.seeds]),
             keep_samples,
+            num_classes=task.num_classes,
+            # As many as an epoch has at first: those of the warm-up.
+            steps_per_epoch=[len(run.sizes) for run in self.live for _ in run.seeds],
         )
         self._inputs, self._test_inputs = (
             x.to(device).movedim(1, -1).contiguous() if self._net.wants_images else x.to(device)
@@ -198,7 +204,7 @@ class _Stack:
             self._rule,
             inputs=self._inputs,
             true=self._true,
-            steps=max(len(run.sizes) for run in self.live),
+            steps=max(run.most_steps for run in self.live),
             batch=self.live[0].recipe.batch or 1,
             pairs=sum(run.plan is not None for run in self.live),
         )
@@ -264,31 +270,52 @@ class _Stack:
                 trained.append((run, rows, {"epoch": epoch + 1.0, **means(sums)}))
         due = (epoch + 1) % self._evaluate_every == 0
         if due or any(run.may_end(row) for run, _, row in trained):
-            test = self._accuracy(slice(None), self._test_inputs, self._test_labels).cpu()
+            test = self._test_accuracy(slice(None))
             for _, rows, row in trained:
                 row["test_accuracy"] = float(test[rows].mean())
         for run, rows, row in trained:
-            if len(run.held_out):
+            if run.judges:
                 labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
                 held_out = self._inputs[run.held_out.to(self._inputs.device)]
-                row["validation_accuracy"] = float(self._accuracy(rows, held_out, labels).mean())
+                validation = self._evaluate(rows, held_out, labels).mean(1)
+                row["validation_loss"], row["validation_accuracy"] = validation.tolist()
             run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0)
+            if run.warm_up is not None:
+                self._follow(run.warm_up, rows, row)
             if run.outcome:
                 run.samples = self._models.samples(rows)
         return [run for run, _, _ in trained]
 
+    def _follow(self, warm_up: WarmUp, rows: slice, row: Row) -> None:
+        """Keep the best weights of a warm-up, and go back to them where it says so."""
+        if warm_up.collapsed:
+            self._models.go_back(rows)
+            row["test_accuracy"] = float(self._test_accuracy(rows).mean())
+        elif "validation_loss" in row:
+            if warm_up.best_epoch == warm_up.epoch:
+                self._models.keep_best(rows)
+            if warm_up.ended:
+                self._models.go_back(rows)
+
+    def _test_accuracy(self, rows: slice) -> Tensor:
+        return self._evaluate(rows, self._test_inputs, self._test_labels)[1]
+
     @torch.no_grad()
-    def _accuracy(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Share of samples whose likeliest class is the label, for each of these models."""
-        weights = [weight[rows] for weight in self._models.working]
+    def _evaluate(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
+        """(2, models): the cross-entropy on all outputs, and the share of labels that are met."""
+        working = self._models.working
+        weights = [used[rows].to(working[0].dtype) for used in self._models.used]
         models = len(weights[0])
-        correct = torch.zeros(models, dtype=torch.int64, device=inputs.device)
+        sums = torch.zeros(2, models, dtype=torch.float64, device=inputs.device)
         size = max(1, self._net.at_once[inputs.device.type] // models)
         for part, given in zip(torch.split(inputs, size), torch.split(labels, size), strict=True):
             numbers = as_numbers(part, weights[0])
             logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))
-            correct += (logits[..., :-1].argmax(-1) == given).sum(-1)
-        return correct.double() / len(labels)
+            given = given.expand(models, -1)
+            losses = plain_bet_loss(logits.to(self._models.weights[0].dtype), given, math.inf)
+            sums[0] += losses.double().sum(-1)
+            sums[1] += (logits[..., :-1].argmax(-1) == given).sum(-1)
+        return (sums / len(labels)).cpu()
 
     def shrink(self) -> None:
         """Leave out runs that have ended, if they are many."""
@@ -324,7 +351,8 @@ def _check(recipes: Sequence[Recipe]) -> None:
     if not recipes:
         raise AbstainError("recipes must hold at least one recipe, got none")
     for recipe in recipes:
-        if None in (recipe.epochs, recipe.batch, recipe.warm_up, recipe.payoff):
+        warm_up = 0 if recipe.warm_up_ends == "held-out" else recipe.warm_up
+        if None in (recipe.epochs, recipe.batch, warm_up, recipe.payoff):
             raise AbstainError(
                 "recipes must be resolved, got one that leaves epochs, batch, warm_up or payoff "
                 "open; call its method resolved"

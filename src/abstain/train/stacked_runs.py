@@ -14,6 +14,7 @@ from abstain.train import coteaching
 from abstain.train.coteaching import CoTeachingPlan, partner_seed
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
+from abstain.train.warm_up import WarmUp, held_out_samples, untaught_loss
 
 Row = dict[str, float]
 
@@ -32,7 +33,10 @@ class Run:
     rows: Tensor
     """The samples to train on; the order of an epoch is drawn as `Batches` draws it."""
     held_out: Tensor
-    """Those set aside for the validation stop."""
+    """Those set aside for the validation stop, or for the warm-up."""
+    everything: Tensor
+    """All samples: what is trained on after a warm-up that ends by itself."""
+    warm_up: WarmUp | None
     plan: CoTeachingPlan | None
     stop: AnalyticalStop | ValidationStop | None
     epochs: list[Row] = field(default_factory=list)
@@ -49,20 +53,30 @@ class Run:
         order = torch.arange(len(true))
         held_out = 0
         stop: AnalyticalStop | ValidationStop | None = None
-        if recipe.stop == "validation":
-            stop = ValidationStop(recipe.patience)
-            held_out = min(max(1, round(recipe.hold_out * len(true))), len(true) - 1)
+        ends_by_itself = recipe.warm_up_ends == "held-out"
+        if recipe.stop == "validation" or ends_by_itself:
+            share = held_out_samples(len(true)) if ends_by_itself else recipe.hold_out * len(true)
+            held_out = min(max(1, round(share)), len(true) - 1)
             generator = torch.Generator().manual_seed(recipe.seed_order)
             order = torch.randperm(len(true), generator=generator)
+        if recipe.stop == "validation":
+            stop = ValidationStop(recipe.patience)
         elif recipe.stop == "analytical":
             payoff = float(recipe.payoff or 0)
             stop = AnalyticalStop(recipe.rate, payoff, num_classes, recipe.noise)
+        given = _planted(recipe, inputs, true, num_classes)
+        warm_up: WarmUp | None = None
+        if ends_by_itself:
+            counts = np.bincount(given, minlength=num_classes).tolist()
+            warm_up = WarmUp(recipe.epochs or 1, untaught_loss(counts), held_out)
         return cls(
             number=number,
             recipe=recipe,
-            given=_planted(recipe, inputs, true, num_classes),
+            given=given,
             rows=order[held_out:],
             held_out=order[:held_out],
+            everything=torch.arange(len(true)),
+            warm_up=warm_up,
             plan=CoTeachingPlan.of(recipe) if recipe.method == coteaching.METHOD else None,
             stop=stop,
         )
@@ -76,16 +90,40 @@ class Run:
     @property
     def sizes(self) -> list[int]:
         """Samples in each batch of an epoch."""
-        batch = self.recipe.batch or 1
-        return [min(batch, len(self.rows) - start) for start in range(0, len(self.rows), batch)]
+        batch, total = self.recipe.batch or 1, len(self._rows_now)
+        return [min(batch, total - start) for start in range(0, total, batch)]
+
+    @property
+    def most_steps(self) -> int:
+        """Batches of the longest epoch that there will be."""
+        rows = self.rows if self.warm_up is None else self.everything
+        return math.ceil(len(rows) / (self.recipe.batch or 1))
+
+    @property
+    def _rows_now(self) -> Tensor:
+        return self.everything if self.warm_up and self.warm_up.ended else self.rows
 
     @property
     def order_key(self) -> tuple[int, int]:
         """Runs of the same key see the same order."""
-        return self.recipe.seed_order, len(self.held_out)
+        return self.recipe.seed_order, len(self.everything) - len(self._rows_now)
+
+    @property
+    def orders_to_come(self) -> list[tuple[tuple[int, int], Tensor]]:
+        """Keys that the run may have in the next epoch, each with the samples of it."""
+        now = [(self.order_key, self._rows_now)]
+        later = self.warm_up is not None and not self.warm_up.ended
+        return now + [((self.recipe.seed_order, 0), self.everything)] * later
+
+    @property
+    def judges(self) -> bool:
+        """Whether the samples set aside decide something at the end of this epoch."""
+        return len(self.held_out) > 0 and not (self.warm_up and self.warm_up.ended)
 
     def is_warm_up(self, epoch: int) -> bool:
         """Whether cross-entropy is trained in this epoch."""
+        if self.warm_up is not None:
+            return not self.warm_up.ended
         return epoch < (self.recipe.warm_up or 0)
 
     def watch(self, losses: Sequence[float], samples: Sequence[float]) -> None:
@@ -108,6 +146,7 @@ class Run:
 
     def end_epoch(self, row: Row, trained: float) -> None:
         """Take in the figures of an epoch and the number of epochs trained so far."""
+        was_warm_up = self.is_warm_up(len(self.epochs))
         self.epochs.append(row)
         self.stop_epoch = trained
         if not row["loss"] < _DIVERGED:
@@ -115,10 +154,16 @@ class Run:
         stop = self.stop
         if isinstance(stop, ValidationStop) and stop.update(row["validation_accuracy"]):
             self.outcome = self.outcome or stop.reason
+        if self.warm_up is not None and was_warm_up:
+            self.warm_up.update(row["validation_loss"], row["validation_accuracy"])
+        elif self.warm_up is not None and not self.warm_up.check(row["train_accuracy"]):
+            self.outcome = f"stopped at epoch {len(self.epochs)}: {self.warm_up.reason}"
         if not self.outcome and len(self.epochs) == self.recipe.epochs:
             self.outcome = f"all {len(self.epochs)} epochs are done"
             if self.stop is not None:
                 self.outcome += f"; to stop it was {self.stop.reason}"
+            if self.warm_up is not None:
+                self.outcome += f"; {self.warm_up.reason}"
 
     @property
     def test_accuracy(self) -> float:
@@ -136,13 +181,14 @@ def epoch_orders(runs: Sequence[Run], epoch: int) -> Mapping[tuple[int, int], Te
     """
     orders = {}
     for run in runs:
-        if run.order_key not in orders:
-            seed = run.recipe.seed_order * 1_000_003 + epoch
-            generator = torch.Generator().manual_seed(seed)
-            order = run.rows[torch.randperm(len(run.rows), generator=generator)]
-            batch = run.recipe.batch or 1
-            filling = order.new_zeros(-len(order) % batch)
-            orders[run.order_key] = torch.cat((order, filling)).view(-1, batch)
+        for key, rows in run.orders_to_come:
+            if key not in orders:
+                seed = run.recipe.seed_order * 1_000_003 + epoch
+                generator = torch.Generator().manual_seed(seed)
+                order = rows[torch.randperm(len(rows), generator=generator)]
+                batch = run.recipe.batch or 1
+                filling = order.new_zeros(-len(order) % batch)
+                orders[key] = torch.cat((order, filling)).view(-1, batch)
     return orders
 
 

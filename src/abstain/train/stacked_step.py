@@ -19,9 +19,11 @@ from torch.nn.functional import softplus
 
 from abstain.losses import stake
 from abstain.losses.kernels import plain_bet_loss
+from abstain.train.averaging import step_weight
 from abstain.train.coteaching import exchange
 from abstain.train.recipe import Recipe
 from abstain.train.stacked_nets import Net
+from abstain.train.trust import remembered, trust_from, trusted_losses
 
 SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "samples")
 """What a step records of each model, in this order: sums over the samples of its batch."""
@@ -66,6 +68,8 @@ class Losses(PerModel):
     floor: Tensor
     """log q_y below which L_q is truncated."""
     weighs: Tensor
+    trusts: Tensor
+    """Whether what is remembered of a sample weighs its label."""
     warm: Tensor
     """Whether cross-entropy is trained for now."""
 
@@ -103,10 +107,13 @@ class Losses(PerModel):
                 ]
             ),
             weighs=column(is_small, torch.bool),
+            trusts=column([r.loss == "trusted" for r in recipes], torch.bool),
             warm=column([False] * len(recipes), torch.bool),
         )
 
-    def __call__(self, logits: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, logits: Tensor, given: Tensor, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Losses (K, B) of logits (K, B, m+1), and the logs of the payoffs that were used."""
         classes = logits[..., :-1]
         log_belief = torch.log_softmax(classes, -1)
@@ -115,6 +122,9 @@ class Losses(PerModel):
         label = log_belief.gather(-1, given.unsqueeze(-1)).squeeze(-1)
         robust = -torch.expm1(self.power * label.clamp(min=self.floor)) / self.power
         robust = torch.where(self.weighs, effective_classes, 1.0) * robust
+        if memory is not None:
+            trusted = trusted_losses(log_belief, given, trust_from(memory))
+            robust = torch.where(self.trusts, trusted, robust)
         return torch.where(self.bets | self.warm, bet, robust), log_payoff
 
     def _constants(self, logits: Tensor, log_belief: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,6 +159,14 @@ class Models(PerModel):
     kept: Tensor
     """Of co-teaching pairs, which come last, two rows each: the share of candidates that train."""
     by_disagreement: Tensor
+    averaged: list[Tensor] | None
+    """The weights averaged over the last steps; the same as the weights where none is wanted."""
+    average_over: Tensor
+    """Steps over which they are averaged; 1 for none."""
+    best: list[Tensor] | None
+    """The best of these during the warm-up."""
+    memory: Tensor | None
+    """(K, N + 1, 2) what `trust` remembers; the last place takes what is padding."""
     sample_sums: Tensor | None
     """(K, N + 1, 2) visits and beliefs in the given label; the last place takes what is padding."""
     abstention: Tensor | None
@@ -162,6 +180,9 @@ class Models(PerModel):
         recipes: Sequence[Recipe],
         given: Tensor,
         keep_samples: bool,
+        *,
+        num_classes: int,
+        steps_per_epoch: Sequence[int],
     ) -> Self:
         """Before the first step."""
         device, dtype = weights[0].device, weights[0].dtype
@@ -180,6 +201,18 @@ class Models(PerModel):
             beta1=ones * 0.9,
             kept=ones.clone(),
             by_disagreement=torch.zeros_like(ones, dtype=torch.bool),
+            averaged=[w.clone() for w in weights] if any(r.average for r in recipes) else None,
+            average_over=torch.tensor(
+                [
+                    max(1.0, (r.average or 0) * steps)
+                    for r, steps in zip(recipes, steps_per_epoch, strict=True)
+                ],
+                device=device,
+            ).to(ones),
+            best=[w.clone() for w in weights] if any(_ends_by_itself(r) for r in recipes) else None,
+            memory=torch.full((*places, 2), 1 / num_classes, dtype=dtype, device=device)
+            if any(r.loss == "trusted" for r in recipes)
+            else None,
             sample_sums=torch.zeros(*places, 2, **floats) if keep_samples else None,
             abstention=torch.full(places, torch.nan, **floats) if keep_samples else None,
         )
@@ -190,6 +223,36 @@ class Models(PerModel):
             fewer = super().take(rows)
         return replace(fewer, working=_leaves(fewer.weights, self.working[0].dtype))
 
+    @property
+    def used(self) -> list[Tensor]:
+        """The weights that a model would be used with now, in float32."""
+        return self.weights if self.averaged is None else self.averaged
+
+    @torch.no_grad()
+    def average(self, moves: Tensor) -> None:
+        """Take the weights of those that have moved into their averages."""
+        if self.averaged is None:
+            return
+        early = step_weight(self.steps, self.average_over)
+        share = torch.where(self.average_over > 1, early, torch.ones_like(early)) * moves
+        for own, weight in zip(self.averaged, self.weights, strict=True):
+            own.lerp_(weight, share.to(weight.dtype).view((-1,) + (1,) * (weight.ndim - 1)))
+
+    @torch.no_grad()
+    def keep_best(self, rows: slice) -> None:
+        """Remember the weights as they are now."""
+        assert self.best is not None
+        for best, used in zip(self.best, self.used, strict=True):
+            best[rows] = used[rows]
+
+    @torch.no_grad()
+    def go_back(self, rows: slice) -> None:
+        """To the weights that `keep_best` remembered."""
+        assert self.best is not None
+        for tensors in (self.weights, self.working, self.averaged or []):
+            for tensor, best in zip(tensors, self.best, strict=False):
+                tensor[rows] = best[rows].to(tensor.dtype)
+
     def samples(self, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Mean belief in the given label and last abstention of each sample, over these models."""
         if self.sample_sums is None or self.abstention is None:
@@ -198,6 +261,10 @@ class Models(PerModel):
         figures = (beliefs / visits, self.abstention[rows, :-1])
         belief, abstention = (figure.mean(0).numpy(force=True) for figure in figures)
         return belief, abstention
+
+
+def _ends_by_itself(recipe: Recipe) -> bool:
+    return recipe.warm_up_ends == "held-out"
 
 
 def _leaves(weights: list[Tensor], precision: torch.dtype) -> list[Tensor]:
@@ -284,6 +351,7 @@ class Stepper:
             self._losses_and_sums,
             rule.scales,
             rule.move,
+            models.average,
         ]
         on_gpu = device.type == "cuda"
         self._parts = [torch.compile(part, dynamic=True) for part in parts] if on_gpu else parts
@@ -300,12 +368,14 @@ class Stepper:
 
     def _step(self) -> None:
         models = self.models
-        fetch, judge, scales, move = self._parts
+        fetch, judge, scales, move, average = self._parts
         index, given, right, counts, inputs = fetch()
         logits = self.net.forward(models.working, inputs).to(models.weights[0].dtype)
-        loss, moves, sums = judge(logits, given, counts, right)
+        loss, moves, sums = judge(logits, given, counts, right, self._recalled(index, counts))
         gradients = torch.autograd.grad(loss, models.working)
         move(models, gradients, moves, scales(models, moves))
+        average(moves)
+        self._remember(index, logits.detach(), given, counts)
         self.record.index_copy_(0, self._position, sums.unsqueeze(0))
         if models.sample_sums is not None:
             self._keep_samples(index, logits.detach(), given, counts)
@@ -321,11 +391,16 @@ class Stepper:
         return index, given, self.true[index] == given, self._places < size.unsqueeze(1), inputs
 
     def _losses_and_sums(
-        self, logits: Tensor, given: Tensor, counts: Tensor, right: Tensor
+        self,
+        logits: Tensor,
+        given: Tensor,
+        counts: Tensor,
+        right: Tensor,
+        memory: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """What is minimised, summed over the models; which of them move; what is recorded."""
         models = self.models
-        losses, log_payoff = models.losses(logits, given)
+        losses, log_payoff = models.losses(logits, given, memory)
         detached, predicted = losses.detach(), logits[..., :-1].argmax(-1)
         trains = counts
         if self._alone < len(counts):
@@ -355,13 +430,32 @@ class Stepper:
     def _shows_payoff(self) -> Tensor:
         return self.models.losses.shows_payoff & ~self.models.losses.warm
 
+    def _where(self, index: Tensor, counts: Tensor) -> Tensor:
+        """The places of these samples among those of all models, N + 1 of each."""
+        places = self.models.given.shape[1] + 1
+        where = torch.where(counts, index, places - 1)
+        return (where + torch.arange(len(where), device=where.device)[:, None] * places).flatten()
+
+    def _recalled(self, index: Tensor, counts: Tensor) -> Tensor | None:
+        memory = self.models.memory
+        if memory is None:
+            return None
+        return memory.view(-1, 2)[self._where(index, counts)].view(*index.shape, 2)
+
+    def _remember(self, index: Tensor, logits: Tensor, given: Tensor, counts: Tensor) -> None:
+        memory = self.models.memory
+        if memory is None:
+            return
+        log_belief = torch.log_softmax(logits[..., :-1], -1)
+        where = self._where(index, counts)
+        new = remembered(memory.view(-1, 2)[where].view(*index.shape, 2), log_belief, given)
+        memory.view(-1, 2)[where] = new.view(-1, 2)
+
     def _keep_samples(self, index: Tensor, logits: Tensor, given: Tensor, counts: Tensor) -> None:
         models = self.models
         assert models.sample_sums is not None
         assert models.abstention is not None
-        places = models.abstention.shape[1]
-        where = torch.where(counts, index, places - 1)
-        where = (where + torch.arange(len(where), device=where.device)[:, None] * places).flatten()
+        where = self._where(index, counts)
         belief = torch.softmax(logits[..., :-1], -1).gather(-1, given.unsqueeze(-1))
         visit = torch.cat((torch.ones_like(belief), belief), -1)
         models.sample_sums.view(-1, 2).index_add_(0, where, visit.flatten(0, 1).float())

@@ -49,6 +49,7 @@ class Tally:
         index, logits, losses = (torch.cat(parts) for parts in zip(*self._steps, strict=True))
         self._steps = []
         given = self.given[index]
+        objective.remember(index, logits, given)
         payoff = objective.payoff(logits, epoch)
         self.ledger.update(index, logits, given, payoff, epoch=epoch)
         zeros = torch.zeros_like(losses)
