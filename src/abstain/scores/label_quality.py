@@ -110,7 +110,8 @@ def label_quality(ledger: Ledger, given: npt.ArrayLike) -> LabelQuality:
     snapshots = ledger.snapshots
     if not snapshots:
         raise AbstainError("ledger must have seen a training, got one that saw nothing")
-    early, epochs = _early(snapshots, labels)
+    single = [_epoch_beliefs(snapshot, labels) for snapshot in snapshots]
+    early, epochs = _early([snapshot.epoch for snapshot in snapshots], single)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     return _judged(
         labels,
@@ -118,6 +119,7 @@ def label_quality(ledger: Ledger, given: npt.ArrayLike) -> LabelQuality:
         evidence=ledger.evidence.numpy(force=True),
         early=early,
         epochs=epochs,
+        contradicted=_contradicted(single, labels),
         rival_share=_share(belief - margin, belief),
         abstention=ledger.abstention.numpy(force=True),
     )
@@ -166,6 +168,7 @@ def label_quality_from_probabilities(
         evidence=np.log((belief + EVIDENCE_FLOOR) / (rival_belief + EVIDENCE_FLOOR)),
         early=early,
         epochs=(early,),
+        contradicted=_contradicted((early,), labels),
         rival_share=_share(rival_belief, belief),
         abstention=np.full(rows, np.nan, np.float32),
         num_classes=beliefs.shape[1],
@@ -240,12 +243,13 @@ def _judged(
     evidence: Floats,
     early: Early,
     epochs: Sequence[Early],
+    contradicted: float,
     rival_share: Floats,
     abstention: Floats,
     num_classes: int = 0,
 ) -> LabelQuality:
     classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
-    noise = fit_noise_model(given, rival, evidence, early, epochs, classes)
+    noise = fit_noise_model(given, rival, evidence, early, epochs, contradicted, classes)
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
     confidence = np.where(doubted, wrong * rival_share, 1 - wrong)
@@ -271,20 +275,16 @@ def _ascending(values: Floats) -> Labels:
     return keys
 
 
-def _early(
-    snapshots: Sequence[Snapshot], given: npt.NDArray[np.int32]
-) -> tuple[Early, tuple[Early, ...]]:
-    """Beliefs of the first epochs together, and of single ones.
+def _early(numbers: Sequence[int], single: Sequence[Early]) -> tuple[Early, tuple[Early, ...]]:
+    """Beliefs of the first epochs together, and of the single ones to compare with.
 
     Predictions are those of the second, third and fifth epoch, whichever is surest: there the model
     knows enough. How sure to call it is taken from the first and second, where a sample's own label
     has been seen not at all or once, so that those whose label agrees have hardly become surer by
     it.
     """
-    single = tuple(_epoch_beliefs(snapshot, given) for snapshot in snapshots)
-    numbers = [snapshot.epoch for snapshot in snapshots]
-    if numbers[:3] != [0, 1, 2]:
-        return single[-1], single  # a single epoch, or none of the usual ones
+    if list(numbers[:3]) != [0, 1, 2]:
+        return single[-1], tuple(single)  # a single epoch, or none of the usual ones
     predicted, surest = single[1].predicted.copy(), single[1].confidence
     for epoch in single[2:4]:
         surer = epoch.confidence > surest
@@ -293,6 +293,15 @@ def _early(
     confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
     later = tuple(x for x, number in zip(single, numbers, strict=True) if 1 <= number <= 16)
     return Early(predicted=predicted, confidence=confidence), later
+
+
+def _contradicted(single: Sequence[Early], given: npt.NDArray[np.int32]) -> float:
+    """Share of labels that the last epoch with most samples in it contradicts."""
+    for epoch in reversed(single):
+        known = epoch.predicted != UNKNOWN
+        if 2 * int(known.sum()) > len(known):
+            return float((epoch.predicted != given)[known].mean())
+    return 0.0
 
 
 def _epoch_beliefs(snapshot: Snapshot, given: npt.NDArray[np.int32]) -> Early:

@@ -40,7 +40,7 @@ _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.07, 0.003
 # However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
 _LEAST_BEYOND = 0.25
-_DOUBT_OF_SECOND = 1.2  # times as much as of the first
+_DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
 _PRIOR_WEIGHT, _WEIGHT_OF_POOR_PRIOR = 2.0, 0.7
@@ -104,6 +104,7 @@ def fit_noise_model(
     evidence: Floats,
     early: Early,
     epochs: Sequence[Early],
+    contradicted: float,
     num_classes: int,
 ) -> NoiseModel:
     """Fit the model.
@@ -114,6 +115,7 @@ def fit_noise_model(
         evidence: (N,) log odds of the given label over its rival; NaN where it was not seen.
         early: Beliefs of the first epochs, to find the plateau on.
         epochs: Beliefs of single epochs in order, to compare with.
+        contradicted: Share of labels that the model contradicts in the end.
         num_classes: Number of classes m.
     """
     plateau, counts = find_plateau(early, given, num_classes)
@@ -122,7 +124,7 @@ def fit_noise_model(
     level = has_plateau(others)
     known = rival != UNKNOWN
     if level:
-        rate = _second_opinion(plateau, float((evidence[known] < 0).mean()) if known.any() else 0.0)
+        rate = _second_opinion(plateau, contradicted)
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
@@ -149,14 +151,14 @@ def fit_noise_model(
 
 
 def _second_opinion(plateau: Plateau, contradicted: float) -> float:
-    """The disagreement on the plateau, drawn to the share of labels that the whole run contradicts.
+    """The disagreement on the plateau, drawn to the share of labels contradicted in the end.
 
     That share counts every sample, but errors of the model too, and labels learnt by heart not: it
     may be far off. So it is heard only where it agrees, and by how sure each of the two is.
     """
     chance = standard_error(plateau.disagreement, plateau.samples, 1 - plateau.share)
     doubt = standard_error(contradicted, 10**9, 0.0) * _DOUBT_OF_SECOND
-    if abs(contradicted - plateau.disagreement) > 1.5 * float(np.hypot(chance, doubt)):
+    if abs(contradicted - plateau.disagreement) > 2 * float(np.hypot(chance, doubt)):
         return plateau.disagreement
     weight = chance**2 / (chance**2 + doubt**2)
     return (1 - weight) * plateau.disagreement + weight * contradicted
