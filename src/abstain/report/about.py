@@ -4,6 +4,7 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.audit import Audit
+from abstain.report.curves import warm_up_epochs
 from abstain.report.export import default_suffix
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
@@ -73,7 +74,8 @@ def _training(trained: Trained) -> dict[str, object]:
         "method": recipe.method,
         "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
         "model": recipe.model or "a module of your own",
-        "epochs": f"{trained.epoch}, of which warm-up {recipe.warm_up}; batches of {recipe.batch}",
+        "epochs": f"{trained.epoch}, of which warm-up {warm_up_epochs(trained)}",
+        "batches": f"of {recipe.batch}",
         "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
         "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
     }

@@ -12,6 +12,8 @@ from abstain.report.layout import chart, section
 from abstain.report.markup import Markup
 from abstain.report.numbers import many, percent
 from abstain.scores.selective import risk_coverage
+from abstain.train.history import Row
+from abstain.train.run import Trained
 from abstain.train.stopping import AnalyticalStop
 
 
@@ -70,8 +72,8 @@ def training(audit: Audit) -> Markup | None:
     marks = []
     if (plateau := _plateau(audit)) is not None:
         marks.append(Mark(plateau, "predicted plateau"))
-    if 0 < (recipe.warm_up or 0) < len(epochs):
-        marks.append(Mark(float(recipe.warm_up or 0), "end of warm-up", vertical=True))
+    if 0 < (warm_up := warm_up_epochs(audit.trained)) < len(epochs):
+        marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
     if recipe.stop != "never":
         marks.append(Mark(float(audit.trained.epoch), "stop", vertical=True))
     place = np.array([row["step"] for row in steps]) / steps[-1]["step"] * len(epochs)
@@ -113,6 +115,21 @@ def training(audit: Audit) -> Markup | None:
         ),
         columns=True,
     )
+
+
+def warm_up_epochs(trained: Trained) -> int:
+    """How many epochs were cross-entropy; one that ends by itself is judged for as long as it goes.
+
+    Its labels set aside are trained on afterwards, and no longer looked at by themselves.
+    """
+    if trained.recipe.warm_up is not None:
+        return trained.recipe.warm_up
+    return sum("validation_accuracy" in _known(row) for row in trained.history.epochs)
+
+
+def _known(row: Row) -> Row:
+    """A row without what it lacks: from a checkpoint it comes with NaN there."""
+    return {name: value for name, value in row.items() if value == value}
 
 
 def _risk(audit: Audit, name: str, wrong: npt.NDArray[np.bool_], style: str) -> Line:
