@@ -10,7 +10,7 @@ from abstain.paper.figures import NAMES
 from abstain.paper.published import Published, published
 from abstain.paper.recipes import METHODS
 from abstain.paper.remarks import CAPTIONS, reason
-from abstain.paper.targets import TARGETS, Target
+from abstain.paper.targets import AUTO, TARGETS, Target
 
 _TABLES = {
     "table-symmetric": "symmetric",
@@ -31,6 +31,8 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
     """The whole page as Markdown; `drawn` names the figures that there are files of."""
     parts = [_head(evidence), _claims(evidence)]
     for target in TARGETS.values():
+        if target.name == AUTO:  # it has a page of its own
+            continue
         parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
         if target.name in _TABLES:
             parts += _table(evidence, target)

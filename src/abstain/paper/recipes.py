@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abstain.paper.runs import Run
+from abstain.train import recipe
 from abstain.train.recipe import Recipe
 
 
@@ -89,6 +90,10 @@ METHODS = {
     "nll_entropy": "nll at its entropy",
     "mid": "mid",
     "exp": "exp",
+    "auto": "auto",
+    "auto_untrusting": "auto without memory",
+    "auto_unaveraged": "auto without averaging",
+    "auto_fixed": "auto with a fixed warm-up",
 }
 """The methods by the names that the published tables give them, and how the page writes them."""
 
@@ -121,10 +126,10 @@ def make_run(
         "flip_kind": kind,
         "noise": kind,
     }
-    recipe = Recipe(**{**values, **_own(method, setting, rate), **changes})
+    made = Recipe(**{**values, **_own(method, setting, rate), **changes})
     if network is None:
         network = "mlp-256" if method == "coteaching_mlp" else setting.network
-    return Run(data=data, network=network, recipe=recipe)
+    return Run(data=data, network=network, recipe=made)
 
 
 def _co_teaching(setting: Setting, rate: float) -> dict[str, Any]:
@@ -136,6 +141,11 @@ def _co_teaching(setting: Setting, rate: float) -> dict[str, Any]:
         "epochs": setting.co_teaching,
         "warm_up": setting.co_teaching_first,
     }
+
+
+def _auto() -> dict[str, Any]:
+    """Ours, the same on all data sets; nothing is told of the noise."""
+    return {"method": "auto", "warm_up": None, **recipe.METHODS["auto"]}
 
 
 def _own(method: str, setting: Setting, rate: float) -> dict[str, Any]:
@@ -163,6 +173,14 @@ def _own(method: str, setting: Setting, rate: float) -> dict[str, Any]:
             return {"method": "schedule", "payoff": "euc", "warm_up": setting.first_guarded}
         case "schedule_released":
             return {"method": "schedule-released", "payoff": "euc", "guard": 1e-10}
+        case "auto":
+            return _auto()
+        case "auto_untrusting":
+            return {**_auto(), "loss": "small-stake"}
+        case "auto_unaveraged":
+            return {**_auto(), "average": None}
+        case "auto_fixed":
+            return {**_auto(), "warm_up_ends": "fixed", "warm_up": setting.epochs // 10}
         case "mid" | "exp":
             return {"method": method, "payoff": method, "warm_up": setting.first_guarded}
     raise KeyError(method)

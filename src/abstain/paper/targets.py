@@ -15,6 +15,15 @@ ROBUSTNESS_PAYOFFS = (8.8, 9.0, 9.5, 9.9, 9.99)
 REJECTION_RATES = (0.2, 0.5, 0.8)
 RESNET_EPOCHS = 50
 QUICK_DATA, QUICK_RATE = "mnist-5k", 0.5
+ABLATIONS = ("auto_untrusting", "auto_unaveraged", "auto_fixed")
+ABLATED = (
+    ("mnist", 0.8, "symmetric"),
+    ("mnist", 0.45, "pairflip"),
+    ("cifar10", 0.5, "symmetric"),
+    ("cifar10", 0.8, "symmetric"),
+    ("cifar10", 0.45, "pairflip"),
+)
+"""Where each part of `auto` is left out in turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +170,35 @@ def _critical(scale: Scale) -> list[Cell]:
     return [cell for cell in _lines(scale, 0.5, payoffs) if cell.column != "nll"]
 
 
+def auto_column(method: str, kind: str) -> str:
+    """The column of `auto` in which a kind of noise stands.
+
+    >>> auto_column("auto", "pairflip")
+    'auto pairflip'
+    """
+    return method if kind == "symmetric" else f"{method} {kind}"
+
+
+def _auto(scale: Scale) -> list[Cell]:
+    """Ours in every row of the paper's tables and on clean labels, and with its parts left out."""
+
+    def cell(data: str, rate: float, kind: str, method: str) -> Cell:
+        return Cell(
+            row=(data, rate),
+            column=auto_column(method, kind),
+            base=make_run(data, method, rate, kind),
+        )
+
+    if scale.quick:
+        return [cell(QUICK_DATA, QUICK_RATE, "symmetric", "auto")]
+    tables = {"symmetric": "symmetric", "early_stopping": "symmetric", "pairflip": "pairflip"}
+    rows = [(data, rate, kind) for t, kind in tables.items() for data, rate in published(t).rows]
+    cells = [cell(*row, "auto") for row in dict.fromkeys(rows)]
+    cells += [cell(d, 0.0, "symmetric", m) for d in ("mnist", "cifar10") for m in ("nll", "auto")]
+    return cells + [cell(*row, method) for row in ABLATED for method in ABLATIONS]
+
+
+AUTO = "auto"
 TARGETS = {
     target.name: target
     for target in (
@@ -198,9 +236,10 @@ TARGETS = {
         Target(name="figure-stopping", title="Where the stop is predicted", cells=_stopping),
         Target(name="figure-schedules", title="The payoff rules", cells=_schedules),
         Target(name="figure-critical", title="The critical payoff", cells=_critical, bisects=True),
+        Target(name=AUTO, title="One rule that knows nothing of the noise", cells=_auto),
     )
 }
-"""Every table and figure by the name that the command line gives it."""
+"""Every table and figure by the name that the command line gives it, and our own method."""
 
 
 def chosen(name: str) -> list[Target]:
