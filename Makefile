@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: help setup demo test test-slow lint types layers bench clean
+.PHONY: help setup demo compare test test-slow lint types layers bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,7 +16,11 @@ setup: .venv/ready  ## make .venv with everything in it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: setup  ## train on labels of which 40% are wrong, and see the difference
+demo: setup  ## audit handwritten digits of which 20% were given a wrong label
+	rm -rf demo-output/audit
+	$(BIN)/abstain audit mnist-5k --flip 0.2 --method auto --epochs 15 --out demo-output/audit
+
+compare: setup  ## train by cross-entropy and by abstain on labels of which 40% are wrong
 	$(BIN)/python examples/digits.py
 
 test: setup lint types layers  ## everything CI checks

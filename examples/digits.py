@@ -1,4 +1,4 @@
-"""Train on handwritten digits (scikit-learn's) with 40% of the labels wrong.
+"""Train on handwritten digits (scikit-learn's) with 40% of the labels wrong: `make compare`.
 
 Two runs of the same network on the same labels: cross-entropy, and the gambler's loss that sets
 its payoff by itself. Nothing but the last lines looks at a true label.
