@@ -1,10 +1,10 @@
 """How good the estimate of wrong labels is: real trainings on data with planted errors.
 
-Every run trains once with the default recipe on labels of which a known share was made wrong, and
+Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
 Its settings were developed on the seeds 0, 1 and 2; here they start at 20.
 
-    python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--output results/noise-rate.json]
+    python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--method auto] [--output FILE]
 
 Prints, per set and kind of noise, the mean absolute error of the rate, how often its interval
 covers the truth, AUROC, average precision and F1 of the flags, and by how many points the expected
@@ -87,9 +87,10 @@ def source(name, seed):
     return load(name)
 
 
-def one_run(name, kind, rate, seed):
+def one_run(name, kind, rate, seed, method):
     began = time.perf_counter()
-    recipe = Recipe(flip=rate, flip_kind=kind, seed_noise=seed, seed_init=seed, seed_order=seed)
+    seeds = {"seed_noise": seed, "seed_init": seed, "seed_order": seed}
+    recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
     trained = train(source(name, seed), recipe)
     given = trained.data.given.numpy()
     true = given if trained.data.true is None else trained.data.true.numpy()
@@ -181,6 +182,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("results/noise-rate.json"))
+    parser.add_argument("--method", default=Recipe().method, help="as `abstain train` knows it")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -189,7 +191,7 @@ def main():
         for name in arguments.sets:
             for kind, rates in NOISE[name]:
                 for rate in rates:
-                    row = one_run(name, kind, rate, seed)
+                    row = one_run(name, kind, rate, seed, arguments.method)
                     rows.append(row)
                     print(
                         f"{name:20} {kind:10} {row['truth']:.3f}  {row['value']:.3f} "
