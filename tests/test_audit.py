@@ -153,6 +153,16 @@ def test_features_are_trained_on_while_the_source_is_shown(tmp_path):
     assert in_memory.issues.equals(found.issues)
 
 
+def test_sizes_survive_a_folder(tmp_path):
+    """JSON knows no tuples."""
+    root = write_images(tmp_path / "photos", per_class=10)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    options = {"image_size": (4, 6), "features": str(tmp_path / "x.npy")}
+    audit(root, SHORT, folder=tmp_path / "audit", **options)
+    assert audit(folder=tmp_path / "audit", resume=True).data.inputs.shape == (20, 1, 4, 6)
+    assert SavedAudit.open(tmp_path / "audit").load().inputs.shape == (20, 1, 4, 6)
+
+
 def test_probabilities_need_no_training(tmp_path):
     x, y = blobs(90)
     true = y.copy()
@@ -181,6 +191,7 @@ P = np.full((90, 3), 1 / 3)
         ({"probabilities": P - 1}, "numbers of 0 or more"),
         ({"probabilities": P, "method": "nll"}, "leave out method"),
         ({"probabilities": P, "resume": True}, "leave out resume"),
+        ({"probabilities": P, "features": P}, "leave out features"),
         ({"recipe": SHORT, "method": "nll"}, "exclude each other"),
         ({"method": "nill"}, "did you mean nll"),
         ({"features": np.zeros((80, 2))}, "one row for each of the 90 samples"),

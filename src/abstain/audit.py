@@ -257,11 +257,7 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v
-            for k, v in sources["options"].items()
-            if not is_feature_file(v)
-        }
+        options = {k: v for k, v in _as_tuples(sources).items() if not is_feature_file(v)}
         data = load(sources["train"], **options)
         if set(data.ids) != set(self.issues.column("id").to_pylist()):
             raise AbstainError(
@@ -326,7 +322,9 @@ def audit(
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         quality = label_quality(trained.ledger, data.given.numpy())
     else:
-        _check_trainless(recipe, method, model, folder, resume=resume)
+        numbers = None if _are_columns(features) else features
+        said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
+        _check_trainless({**said, "resume": resume or None}, folder)
         data = _load(sources)
         given = data.given.numpy()
         quality = label_quality_from_probabilities(_checked(probabilities, data), given)
@@ -393,7 +391,12 @@ def _load(sources: Mapping[str, Any]) -> LabeledData:
     source = sources["train"]
     if source is None:
         raise AbstainError("source must be given, got none")
-    return source if isinstance(source, LabeledData) else load(source, **sources["options"])
+    return source if isinstance(source, LabeledData) else load(source, **_as_tuples(sources))
+
+
+def _as_tuples(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of sources; JSON has only lists."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in sources["options"].items()}
 
 
 def _are_columns(features: object) -> bool:
@@ -402,16 +405,8 @@ def _are_columns(features: object) -> bool:
     )
 
 
-def _check_trainless(
-    recipe: Recipe | None,
-    method: str | None,
-    model: object,
-    folder: str | os.PathLike[str] | None,
-    *,
-    resume: bool,
-) -> None:
+def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] | None) -> None:
     """Given probabilities there is no training: what would steer one is a misunderstanding."""
-    said = {"recipe": recipe, "method": method, "model": model, "resume": resume or None}
     if wrong := [name for name, value in said.items() if value is not None]:
         raise AbstainError(
             f"probabilities leave nothing to train: leave out {', '.join(wrong)}, or probabilities"
