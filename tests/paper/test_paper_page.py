@@ -61,6 +61,15 @@ def test_every_link_of_the_page_leads_somewhere(tmp_path):
         assert (tmp_path / "docs" / link).stat().st_size > 5000
 
 
+def test_our_own_method_is_linked_but_not_counted_among_the_runs_of_the_paper(tmp_path):
+    known = some_records("figure-stages", "auto")
+    page = written(tmp_path, known, "figure-stages", "auto")
+    assert "](auto.md)" in page
+    assert "abstain reproduce auto" not in page
+    # The two of the figure, and no more.
+    assert "by `abstain reproduce --from results`. 2 runs over 2 seeds" in page
+
+
 def test_other_seeds_of_a_cell_are_shown_too(tmp_path):
     run = TARGETS["figure-stages"].runs(SCALE)[0]
     known = {r.name: r for r in (hand_made(run.with_seed(seed), 0.9) for seed in (0, 1, 7))}

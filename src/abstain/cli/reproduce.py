@@ -39,7 +39,8 @@ def reproduce(
         str | None,
         typer.Argument(
             help="all, table-symmetric, table-stopping, table-pairflip, or figure- followed by"
-            " learnability, rejection, robustness, stages, stopping, schedules or critical.",
+            " learnability, rejection, robustness, stages, stopping, schedules or critical;"
+            " or auto, our own method in every row of the tables.",
             show_default=False,
         ),
     ] = None,
@@ -211,8 +212,9 @@ def _show_end(
             console.print(
                 f"{number} runs cannot be made here: {reason}", style="yellow", markup=False
             )
-    if written.page is not None:
-        console.print(f"Page: {written.page}", markup=False)
+    for page in (written.page, written.auto_page):
+        if page is not None:
+            console.print(f"Page: {page}", markup=False)
     if written.lacking is not None:
         console.print(
             f"No page: {written.lacking}. The runs are in {kept}; copy that folder elsewhere and "
@@ -233,6 +235,7 @@ def _as_json(
         "known": len(known),
         "store": str(kept),
         "page": None if written.page is None else str(written.page),
+        "auto_page": None if written.auto_page is None else str(written.auto_page),
         "results": [str(path) for path in written.results],
         "figures": [str(path) for path in written.figures],
         "lacking": written.lacking,

@@ -1,4 +1,4 @@
-"""The figures of the paper, drawn from our runs: lines are means over seeds, bands their range."""
+"""The figures of the pages, drawn from our runs: lines are means over seeds, bands their range."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,9 +10,12 @@ import numpy.typing as npt
 from abstain import theory
 from abstain.errors import AbstainError
 from abstain.paper import critical
+from abstain.paper.auto_evidence import KINDS, Place, auto_records, best_published, courses
 from abstain.paper.evidence import Evidence, curves, first_at_most
 from abstain.paper.figure_claims import PAPER_CRITICAL, predicted_loss
+from abstain.paper.recipes import METHODS
 from abstain.paper.record import BINS, Record
+from abstain.paper.targets import ABLATED, AUTO
 
 INK, GREEN, RED, BLUE, AMBER = "#1d3557", "#2e8b6f", "#d1495b", "#3a7ca5", "#f4a261"
 NAMES = {"mnist": "MNIST", "mnist-5k": "MNIST-5k", "cifar10": "CIFAR-10", "imdb": "IMDB"}
@@ -24,9 +27,7 @@ def draw(evidence: Evidence, target: str, path: Path) -> bool:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise AbstainError("figures need matplotlib: pip install 'abstain[plot]'") from error
-    if not any(evidence.records(target, c.row, c.column) for c in evidence.cells(target)) and not (
-        target == "figure-critical" and _brackets(evidence)
-    ):
+    if not _known(evidence, target):
         return False
     figure = Figure(dpi=150, layout="constrained")
     _DRAWN[target](evidence, figure)
@@ -36,6 +37,15 @@ def draw(evidence: Evidence, target: str, path: Path) -> bool:
     # Without the version of matplotlib in it, the same runs give the same file.
     figure.savefig(path, metadata={"Software": None})
     return True
+
+
+def _known(evidence: Evidence, target: str) -> bool:
+    """Whether there is anything to draw."""
+    if target == AUTO:
+        return bool(_auto_places(evidence))
+    if target == "figure-critical" and _brackets(evidence):
+        return True
+    return any(evidence.records(target, c.row, c.column) for c in evidence.cells(target))
 
 
 def _learnability(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
@@ -195,6 +205,39 @@ def _critical(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
     right.legend(frameon=False)
 
 
+def _auto(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
+    places = _auto_places(evidence)
+    across = min(len(places), 3)
+    down = -(-len(places) // 3)
+    figure.set_size_inches(4 * across + 1.5 * (across == 1), 3.4 * down)
+    grid = list(figure.subplots(down, across, squeeze=False).flat)
+    for axes, place in zip(grid, places, strict=False):
+        table, row = KINDS[place.kind], place[:2]
+        for column, colour in {"nll": RED, "lq": AMBER, "schedule": BLUE}.items():
+            records = evidence.records(table, row, column)
+            _band(axes, records, "test_accuracy", colour, METHODS[column], scale=100)
+        records = auto_records(evidence, place)
+        _band(axes, records, "test_accuracy", GREEN, "auto", scale=100)
+        ends = [c.switched for c in courses(records) if c.switched is not None]
+        if ends:
+            axes.axvline(float(np.mean(ends)), color=GREEN, lw=1, ls="--")
+        if (best := best_published(place)) is not None:
+            axes.axhline(best.mean, color="0.3", lw=1.2, ls=":", label="best of the paper")
+        axes.set(title=f"{NAMES[place.data]}, {place.kind} {place.rate:g}", xlabel="epoch")
+        axes.set_ylabel("test accuracy, %")
+    for axes in grid[len(places) :]:
+        axes.set_axis_off()
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False)
+
+
+def _auto_places(evidence: Evidence) -> list[Place]:
+    places = [Place(*place) for place in ABLATED]
+    if evidence.scale.quick:
+        places = [Place(*row) for row in evidence.rows(AUTO)]
+    return [place for place in places if auto_records(evidence, place)]
+
+
 def _brackets(evidence: Evidence) -> list[critical.Bracket]:
     seeds = 1 + max((record.run.seed for record in evidence.known), default=-1)
     scale = evidence.scale
@@ -272,4 +315,5 @@ _DRAWN: dict[str, Callable[[Evidence, Any], None]] = {
     "figure-stopping": _stopping,
     "figure-schedules": _schedules,
     "figure-critical": _critical,
+    AUTO: _auto,
 }

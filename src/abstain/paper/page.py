@@ -9,8 +9,9 @@ from abstain.paper.figure_claims import figure_claims
 from abstain.paper.figures import NAMES
 from abstain.paper.published import Published, published
 from abstain.paper.recipes import METHODS
+from abstain.paper.record import Record
 from abstain.paper.remarks import CAPTIONS, reason
-from abstain.paper.targets import AUTO, TARGETS, Target
+from abstain.paper.targets import AUTO, TARGETS, Scale, Target
 
 _TABLES = {
     "table-symmetric": "symmetric",
@@ -41,12 +42,26 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
             parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
         else:
             parts.append("–")
-        parts += _missing(evidence, target)
+        parts += missing(evidence, target)
     return "\n\n".join(parts) + "\n"
 
 
 def _head(evidence: Evidence) -> str:
-    known = evidence.known
+    what = what_was_run(evidence.known, evidence.scale)
+    return (
+        "# The paper, run again\n\n"
+        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
+        "and figures from our own runs, beside what it publishes. This page is generated from "
+        f"`results/` by `abstain reproduce --from results`. {what}\n\n"
+        "Accuracy is that of the last epoch (for a stop, of the model it stops at) on the whole "
+        "test set, without a look at true labels at any point: mean ± standard deviation over n "
+        "seeds. A seed decides the noise, the initial weights and the order. Our own method, which "
+        "needs to know nothing of the noise, has [a page of its own](auto.md)."
+    )
+
+
+def what_was_run(known: Sequence[Record], scale: Scale) -> str:
+    """How many runs there are, over how many seeds and on what; and whether it is a try-out."""
     devices = sorted({str(record.machine.get("device", "?")) for record in known})
     torches = sorted({record.versions.get("torch", "?") for record in known})
     seeds = len({record.run.seed for record in known})
@@ -59,18 +74,10 @@ def _head(evidence: Evidence) -> str:
     quick = (
         "\n\n**This is a try-out on a small data set with few epochs: it shows that everything "
         "works, and says nothing about the paper.**"
-        if evidence.scale.quick
+        if scale.quick
         else ""
     )
-    return (
-        "# The paper, run again\n\n"
-        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
-        "and figures from our own runs, beside what it publishes. This page is generated from "
-        f"`results/` by `abstain reproduce --from results`. {what}{quick}\n\n"
-        "Accuracy is that of the last epoch (for a stop, of the model it stops at) on the whole "
-        "test set, without a look at true labels at any point: mean ± standard deviation over n "
-        "seeds. A seed decides the noise, the initial weights and the order."
-    )
+    return f"{what}{quick}"
 
 
 def _claims(evidence: Evidence) -> str:
@@ -97,7 +104,7 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
         for column in columns:
             ours = evidence.stat(target.name, row, column)
             theirs = paper.cell(*row, column)
-            cells.append(_cell(ours, theirs, stops))
+            cells.append(beside(ours, theirs, stops))
             if ours and theirs and differ(ours, theirs):
                 remarks.append(_remark(target.name, row, column, ours, theirs))
         lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
@@ -112,7 +119,8 @@ def _explain(stops: bool) -> str:
     return f"Ours, with the number of seeds{epochs}; below it, in italics, the paper's."
 
 
-def _cell(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
+def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
+    """Ours, and below it the published number; for a stop, each with its epoch."""
     text = "–" if ours is None else said(ours)
     if ours is not None and stops:
         text += f" @{ours.epoch:.1f}"
@@ -154,10 +162,11 @@ def _remark(target: str, row: tuple[str, float], column: str, ours: Stat, theirs
     )
 
 
-def _missing(evidence: Evidence, target: Target) -> list[str]:
-    missing = evidence.missing(target)
-    if not missing:
+def missing(evidence: Evidence, target: Target) -> list[str]:
+    """What to do where runs of a target are missing; nothing where none is."""
+    number = evidence.missing(target)
+    if not number:
         return []
-    what = "1 run is" if missing == 1 else f"{missing} runs are"
+    what = "1 run is" if number == 1 else f"{number} runs are"
     options = f"--seeds {evidence.scale.seeds}" + (" --quick" if evidence.scale.quick else "")
     return [f"*{what} missing; to make up for it: `abstain reproduce {target.name} {options}`*"]

@@ -1,9 +1,11 @@
-"""Captions, and the known reasons why a number differs from the published one.
+"""Captions, why a number differs from the published one, and what was tried where `auto` loses.
 
 A reason stands in `_REASONS` under (target, data set, column), where "" stands for all; "mnist 0.8"
 is the one row of that rate. The page shows it beside every cell that it fits and that is more than
 three spreads away, a special one before a general one. A reason was tried: it is not a guess.
 """
+
+from abstain.paper.auto_evidence import DEVELOPMENT, Place
 
 CAPTIONS = {
     "table-symmetric": (
@@ -34,6 +36,10 @@ CAPTIONS = {
         "Payoff 9.99. Dotted: the predicted loss; dashed: the epoch that reaches it."
     ),
     "figure-schedules": "The three rules, each after 2 epochs of cross-entropy, beside nll.",
+    "auto": (
+        "Lines are means over seeds, bands their range. Dashed: where the warm-up of `auto` ended "
+        "and training went back to its best epoch; dotted: the best number that the paper prints."
+    ),
     "figure-critical": (
         "Left: payoffs around the critical one. Right: brackets of 0.01 by bisection, 10 epochs a "
         "run, one per seed. It is a matter of the start: whether the network abstains from "
@@ -86,3 +92,25 @@ def reason(target: str, data: str, rate: float, column: str) -> str:
             if (where, *place) in _REASONS:
                 return _REASONS[where, *place]
     return _UNKNOWN
+
+
+_TRIED = {
+    Place("mnist", 0.45, "pairflip"): (
+        "The exponent d was settled here: at a constant 0, wrong labels are memorised in the end."
+    ),
+    Place("cifar10", 0.8): (
+        "The exponent d was settled here: at a constant 1, undecided beliefs sharpen too early."
+    ),
+}
+
+
+def tried(place: Place) -> str:
+    """What was done so that `auto` might win a row; one not looked at before is lost as it is.
+
+    >>> tried(Place("cifar10", 0.65))
+    'First seen in these runs: nothing was tried on it.'
+    """
+    if place in DEVELOPMENT:
+        searched = "A development row: every candidate of the search (below) was tried on it."
+        return f"{searched} {_TRIED.get(place, '')}".rstrip()
+    return _TRIED.get(place, "First seen in these runs: nothing was tried on it.")

@@ -1,6 +1,6 @@
 """From a target to its page: what is missing, train it, write results, figures and the page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from abstain.paper.results import read_results, write_results
 from abstain.paper.runner import Budget, Execute, Load, Outcome, Report, run_target
 from abstain.paper.runs import Run
 from abstain.paper.store import Store
-from abstain.paper.targets import TARGETS, Scale, Target
+from abstain.paper.targets import AUTO, TARGETS, Scale, Target
 
 Known = dict[str, Record]
+
+_DRAWN = [name for name in TARGETS if name.startswith("figure-") or name == AUTO]
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,13 @@ class Places:
         return self.out / "docs" / "reproduction.md"
 
     @property
+    def auto_page(self) -> Path:
+        """The page on the method `auto`."""
+        return self.page.with_name("auto.md")
+
+    @property
     def figures(self) -> Path:
-        """The pictures of the page."""
+        """The pictures of the pages."""
         return self.out / "docs" / "figures"
 
 
@@ -140,15 +147,17 @@ class Written:
     results: list[Path] = field(default_factory=list)
     figures: list[Path] = field(default_factory=list)
     page: Path | None = None
+    auto_page: Path | None = None
     lacking: str | None = None
-    """Why there is no page: a package is not installed."""
+    """Why there are no pages: a package is not installed."""
 
 
 def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Places) -> Written:
-    """Write results, figures and the page from what is known, without any training.
+    """Write results, figures and the pages from what is known, without any training.
 
     Results are written for the targets that were asked for, and for those that have a file.
     """
+    from abstain.paper.auto_page import make_auto_page
     from abstain.paper.evidence import Evidence
     from abstain.paper.figures import draw
     from abstain.paper.page import make_page
@@ -163,18 +172,24 @@ def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Place
             if rows and (target.name in names or path.exists()):
                 write_results(path, rows)
                 written.results.append(path)
-        shown = {r.name: r for t in TARGETS.values() for r in t.records(scale, records)}
-        evidence = Evidence(list(shown.values()), scale)
+        own = {target.name: target.records(scale, records) for target in TARGETS.values()}
+        everything = Evidence(_each_once(own.values()), scale)
         drawn = []
-        for name in TARGETS:
+        for name in _DRAWN:
             picture = places.figures / f"{name.removeprefix('figure-')}.png"
-            if name.startswith("figure-") and draw(evidence, name, picture):
+            if draw(everything, name, picture):
                 drawn.append(name)
                 written.figures.append(picture)
     except AbstainError as error:
         written.lacking = str(error)
         return written
     places.page.parent.mkdir(parents=True, exist_ok=True)
-    places.page.write_text(make_page(evidence, drawn), encoding="utf-8")
-    written.page = places.page
+    of_paper = _each_once(rows for name, rows in own.items() if name != AUTO)
+    places.page.write_text(make_page(Evidence(of_paper, scale), drawn), encoding="utf-8")
+    places.auto_page.write_text(make_auto_page(everything, AUTO in drawn), encoding="utf-8")
+    written.page, written.auto_page = places.page, places.auto_page
     return written
+
+
+def _each_once(records: Iterable[Iterable[Record]]) -> list[Record]:
+    return list({record.name: record for part in records for record in part}.values())

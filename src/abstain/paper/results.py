@@ -22,6 +22,7 @@ HISTORY = (
     "payoff",
     "clean_loss",
     "corrupt_loss",
+    "validation_loss",
     "validation_accuracy",
     "test_accuracy",
 )
@@ -96,7 +97,9 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _record(row: dict[str, Any]) -> Record:
-    history = {name: column for name in HISTORY if (column := row[f"history_{name}"]) is not None}
+    # A column that a later version added is not in the files of an earlier one.
+    columns = {name: row.get(f"history_{name}") for name in HISTORY}
+    history = {name: column for name, column in columns.items() if column is not None}
     values = {name: row[name] for name in ("stop_epoch", "outcome", "test_accuracy", "seconds")}
     return Record.from_json(
         {

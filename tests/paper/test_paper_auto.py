@@ -1,0 +1,255 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from paper_runs import hand_made
+from scipy.optimize import brentq
+
+from abstain.paper.auto_evidence import (
+    DEVELOPMENT,
+    TOLD_THE_RATE,
+    Course,
+    Place,
+    auto_rows,
+    best_published,
+    course,
+)
+from abstain.paper.auto_page import make_auto_page
+from abstain.paper.evidence import Evidence
+from abstain.paper.published import published
+from abstain.paper.recipes import METHODS, make_run
+from abstain.paper.record import Record
+from abstain.paper.reproduce import Places, publish
+from abstain.paper.results import read_results, write_results
+from abstain.paper.targets import ABLATED, AUTO, TARGETS, Scale
+
+SCALE = Scale(seeds=2)
+
+
+def judged(epochs, best, switched):
+    """Held-out losses of a warm-up that was best at one epoch and ended at another."""
+    losses = np.full(epochs, np.nan)
+    losses[:switched] = 1 + 0.1 * np.abs(np.arange(1, switched + 1) - best)
+    return losses
+
+
+def auto_record(cell, seed, accuracy, best=4, switched=9):
+    run = cell.base.with_seed(seed)
+    if run.recipe.warm_up_ends == "fixed":
+        return hand_made(run, accuracy)
+    losses = judged(run.recipe.epochs, best, switched)
+    return hand_made(run, accuracy, validation_loss=losses)
+
+
+def some_records(accuracy, *names, only=lambda cell: True, seeds=2):
+    """Each cell of some targets, at an accuracy in % that depends on it."""
+    known = [
+        auto_record(cell, seed, accuracy(cell) / 100)
+        for name in names
+        for cell in TARGETS[name].cells(SCALE)
+        for seed in range(seeds)
+        if only(cell)
+    ]
+    return list({record.name: record for record in known}.values())
+
+
+def make(known, scale=SCALE):
+    return make_auto_page(Evidence(known, scale), drawn=False)
+
+
+def line(page, start):
+    return next(text for text in page.splitlines() if text.startswith(start))
+
+
+def paper_best(cell):
+    kind = "pairflip" if "pairflip" in cell.column else "symmetric"
+    row = published(kind).rows.get(cell.row)
+    return 50.0 if row is None else max(published_cell.mean for published_cell in row)
+
+
+@pytest.mark.parametrize(("above", "score"), [(0.1, 18), (0.0, 18), (-0.1, 0)])
+def test_score_counts_the_rows_that_reach_the_best_published_number(above, score):
+    page = make(some_records(lambda cell: paper_best(cell) + above, AUTO))
+    assert f"**Score: {score} of 18 rows**, 18 of 18 rows run" in page
+    assert page.count(": 0.10 points below") == 18 - score
+    assert ("Lost rows" in page) == (score == 0)
+
+
+def test_a_row_not_run_is_said_so_and_never_won():
+    page = make(some_records(lambda cell: 99.9, AUTO, only=lambda cell: cell.row[0] == "mnist"))
+    assert "**Score: 7 of 18 rows**, 7 of 18 rows run" in page
+    assert "rows not looked at before: 3 of 3 run" in page
+    assert "development rows, with fresh seeds: 4 of 4" in page
+    assert line(page, "| IMDB symmetric 0.3 |") == (
+        "| IMDB symmetric 0.3 | – | 67.3 Co-teaching+\\* | – | – | – |"
+    )
+    assert "Not run: IMDB symmetric 0.15" in page
+    assert "MNIST symmetric 0.2 (2)" in line(page, "- fewer seeds than wanted")
+    assert "runs are missing; to make up for it: `abstain reproduce auto --seeds 2`" in page
+
+
+def test_nothing_run_scores_nothing():
+    page = make([])
+    assert "**Score: 0 of 18 rows**, 0 of 18 rows run" in page
+    assert "Nothing has been run yet." in page
+    assert "✔" not in page
+
+
+def test_a_row_shows_margins_over_the_paper_and_over_our_own_best():
+    own = {"auto": 96.0, "nll": 20.0, "gamblers_aes": 97.0, "lq": 40.0}
+    known = some_records(
+        lambda cell: own[cell.column],
+        "table-symmetric",
+        AUTO,
+        only=lambda cell: cell.row == ("mnist", 0.8) and cell.column in own,
+    )
+    page = make(known)
+    assert line(page, "| MNIST symmetric 0.8 †") == (
+        "| MNIST symmetric 0.8 † | 96.0 ± 0.0 (2) | 95.0 gambler's, AES\\*; schedule | ✔ +1.00 "
+        "| 97.0 ± 0.0 (2) gambler's, AES\\* | ✘ −1.00 |"
+    )
+    assert "at least as good in 0 of 1 rows (not run yet: Co-teaching+; gambler's; " in page
+
+
+def test_best_published_number_is_found_among_all_methods():
+    for kind, table in (("symmetric", published("symmetric")), ("pairflip", published("pairflip"))):
+        for row, cells in table.rows.items():
+            found = best_published(Place(*row, kind))
+            assert all(found.mean >= cell.mean for cell in cells)
+            assert all(table.cell(*row, method).mean == found.mean for method in found.methods)
+    assert best_published(Place("mnist-5k", 0.5)) is None
+
+
+def test_pairflip_runs_are_not_mistaken_for_symmetric_ones():
+    known = some_records(lambda cell: 90.0 if "pairflip" in cell.column else 60.0, AUTO)
+    for row in auto_rows(Evidence(known, SCALE)):
+        assert row.auto.mean == pytest.approx(90 if row.place.kind == "pairflip" else 60)
+
+
+@pytest.mark.parametrize(("auto", "verdict"), [(89.8, "✔ holds"), (89.6, "✘ does not hold")])
+def test_clean_labels_may_cost_no_more_than_three_tenths_of_a_point(auto, verdict):
+    page = make(some_records(lambda cell: auto if cell.column == "auto" else 90.0, AUTO))
+    for data in ("MNIST", "CIFAR-10"):
+        assert line(page, f"| {data} | 90.0").endswith(f"| {verdict} |")
+
+
+def test_ablation_shows_what_each_part_is_worth():
+    less = {"auto": 0.0, "auto_untrusting": 5.0, "auto_unaveraged": 1.0, "auto_fixed": -2.0}
+    known = some_records(lambda cell: 90 - less.get(cell.column.split()[0], 0), AUTO)
+    page = make(known)
+    assert line(page, "| CIFAR-10 pairflip 0.45 | 90.0") == (
+        "| CIFAR-10 pairflip 0.45 | 90.0 ± 0.0 (2) | 85.0 ± 0.0 (2)<br>−5.00 "
+        "| 89.0 ± 0.0 (2)<br>−1.00 | 92.0 ± 0.0 (2)<br>+2.00 |"
+    )
+    assert line(page, "| mean difference") == "| mean difference | | −5.00 | −1.00 | +2.00 |"
+    assert {Place(*place) for place in ABLATED} <= set(DEVELOPMENT)  # as the page says
+
+
+def test_stopping_rows_show_accuracy_and_epochs():
+    known = some_records(
+        lambda cell: 99.0 if cell.column == "auto" else 98.0,
+        "table-stopping",
+        AUTO,
+        only=lambda cell: cell.row == ("mnist", 0.85),
+    )
+    page = make(known)
+    assert line(page, "| MNIST symmetric 0.85 | 99.0 ± 0.0 (2) @50.0 | 98.0 ± 0.0 (2) @120.0<br>")
+    assert "our VES in 1 of 1 rows; the paper's VES in 1 of 1 rows; our AES in 1 of 1" in page
+
+
+def test_a_lost_row_says_what_was_tried():
+    known = some_records(lambda cell: 20.0 if cell.row[0] == "cifar10" else 99.9, AUTO)
+    page = make(known)
+    lost = line(page, "- CIFAR-10 symmetric 0.8: 9.70 points below (seed by seed: 20.0, 20.0)")
+    assert "A development row" in lost
+    assert "With a part left out: auto without memory 20.0" in lost
+    assert "First seen in these runs" in line(page, "- CIFAR-10 symmetric 0.65")
+    assert not [text for text in page.splitlines() if text.startswith("- MNIST")]
+
+
+def test_course_of_a_run_is_read_from_its_history():
+    base = make_run("mnist", "auto", 0.5)
+
+    def of(best, switched, record=None):
+        record = record or hand_made(base, validation_loss=judged(50, best, switched))
+        return course(record)
+
+    assert of(4, 9) == Course(best=4, switched=9, cut_short=False, collapsed=False)
+    assert of(24, 25) == Course(best=24, switched=25, cut_short=True, collapsed=False)
+    assert of(50, 50) == Course(best=50, switched=None, cut_short=False, collapsed=False)
+    assert course(hand_made(make_run("mnist", "auto_fixed", 0.5))) is None
+
+
+def test_collapses_and_endless_warm_ups_are_counted():
+    base = make_run("mnist", "auto", 0.5)
+    known = [
+        hand_made(base.with_seed(seed), validation_loss=judged(50, best, switched))
+        for seed, (best, switched) in enumerate(((4, 9), (6, 11), (24, 25), (50, 50)))
+    ]
+    known[0] = replace(known[0], outcome="stopped at epoch 12: the loss collapsed: …")
+    page = make(known)
+    assert line(page, "| MNIST symmetric 0.5 | 21.0 (4–50)") == (
+        "| MNIST symmetric 0.5 | 21.0 (4–50) | 15.0 (9–25) | 50 | 4 |"
+    )
+    assert "Of 4 runs, 1 collapsed; 1 stayed with cross-entropy throughout; in 1, half" in page
+
+
+def test_held_out_losses_survive_results_and_older_files_can_still_be_read(tmp_path):
+    record = hand_made(make_run("mnist", "auto", 0.5), validation_loss=judged(50, 4, 9))
+    path = tmp_path / "auto.parquet"
+    write_results(path, [record])
+    assert course(read_results(tmp_path)[record.name]) == course(record)
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["history_validation_loss"]), path)
+    (older,) = read_results(tmp_path).values()
+    assert isinstance(older, Record)
+    assert course(older) is None
+
+
+def test_published_page_has_its_figure_and_is_the_same_again(tmp_path):
+    known = {r.name: r for r in some_records(lambda cell: 90.0, "table-pairflip", AUTO)}
+    written = publish([TARGETS[AUTO]], SCALE, known, Places(tmp_path))
+    page = written.auto_page.read_text()
+    assert written.auto_page == tmp_path / "docs/auto.md"
+    for link in re.findall(r"\]\((figures/[^)]+)\)", page):
+        assert (tmp_path / "docs" / link).stat().st_size > 5000
+    assert "(figures/auto.png)" in page
+    assert "$" not in page
+    again = publish([], SCALE, {**known, **read_results(tmp_path / "results")}, Places(tmp_path))
+    assert again.auto_page.read_text() == page
+
+
+def test_a_try_out_has_no_score(tmp_path):
+    scale = Scale(seeds=1, quick=True)
+    run = TARGETS[AUTO].runs(scale)[0]
+    record = hand_made(run, 0.9, validation_loss=judged(5, 2, 2))
+    written = publish([TARGETS[AUTO]], scale, {record.name: record}, Places(tmp_path))
+    page = written.auto_page.read_text()
+    assert "This is a try-out" in page
+    assert "Score" not in page
+    assert line(page, "| MNIST-5k symmetric 0.5 | 90.0 (1) | – | – |")
+    assert (tmp_path / "docs/figures/auto.png").exists()
+
+
+def test_methods_told_the_rate_are_those_whose_recipe_has_it():
+    told = {method for method in METHODS if make_run("mnist", method, 0.2).recipe.rate is not None}
+    assert told == TOLD_THE_RATE
+
+
+@pytest.mark.parametrize("guard", [1e-10, 1e-8, 1e-6])
+def test_stake_settles_at_the_cube_root_that_the_page_names(guard):
+    rng = np.random.default_rng(0)
+    for q in rng.dirichlet(np.ones(10), size=5):
+        effective = 1 / (q @ q)
+
+        def slope(log_stake, q=q, effective=effective):
+            """Of the expected log-return, the payoff held constant."""
+            stake = np.exp(log_stake)
+            payoff = effective * (1 + guard / stake**2)
+            return q @ ((q - 1 / payoff) / ((1 - stake) / payoff + stake * q))
+
+        stake = np.exp(brentq(slope, np.log(1e-9), np.log(0.999)))
+        variance = q @ (effective * q - 1) ** 2
+        assert stake == pytest.approx((guard / variance) ** (1 / 3), rel=0.02)
