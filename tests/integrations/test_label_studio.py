@@ -77,6 +77,8 @@ def test_rows_are_shown_as_a_table(tmp_path):
 
 
 def test_other_endings_are_refused(tmp_path):
-    saved, _, _ = exported("digits", tmp_path)
+    x, y = blobs(60)
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    saved, _, _ = exported(tmp_path / "d.npz", tmp_path)
     with pytest.raises(AbstainError, match=r"must end in .json"):
         export_label_studio(saved, tmp_path / "tasks.csv")

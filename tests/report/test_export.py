@@ -180,6 +180,31 @@ def test_named_classes_stay_numbers(tmp_path):
     assert pq.read_table(done.path)["label"].type == table["label"].type
 
 
+@pytest.mark.parametrize("name", ["data/train.csv", "d.tsv", "d.jsonl"])
+def test_other_tables_are_cleaned_too(tmp_path, name):
+    """A folder of tables, tabs, and lines of JSON."""
+    x, y = blobs(60)
+    rows = [{"id": f"row {k}", "a": float(p[0]), "b": float(p[1]), "label": f"c{j}"}
+            for k, (p, j) in enumerate(zip(x, y, strict=True))]  # fmt: skip
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with path.open("w", newline="") as stream:
+            tab = "\t" if path.suffix == ".tsv" else ","
+            writer = csv.DictWriter(stream, list(rows[0]), delimiter=tab)
+            writer.writeheader()
+            writer.writerows(rows)
+    source = path.parent if path.parent != tmp_path else path
+    found = saved(source, tmp_path / "audit", SHORT)
+    done = export_cleaned(found, tmp_path / "clean.csv", "relabel")
+    again = load(done.path)
+    assert list(again.ids) == [row["id"] for row in rows]
+    assert again.columns == ("a", "b")
+    assert again.inputs.equal(load(source).inputs)
+
+
 def test_paths_in_a_table_still_lead_to_their_images(tmp_path):
     root = write_images(tmp_path / "photos", per_class=20)
     lines = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in root.rglob("*.png")]
