@@ -209,7 +209,8 @@ def test_held_out_losses_survive_results_and_older_files_can_still_be_read(tmp_p
 
 
 def test_published_page_has_its_figure_and_is_the_same_again(tmp_path):
-    known = {r.name: r for r in some_records(lambda cell: 90.0, "table-pairflip", AUTO)}
+    few = some_records(lambda cell: 90.0, AUTO, only=lambda cell: cell.row[1] == 0.8, seeds=1)
+    known = {record.name: record for record in few}
     written = publish([TARGETS[AUTO]], SCALE, known, Places(tmp_path))
     page = written.auto_page.read_text()
     assert written.auto_page == tmp_path / "docs/auto.md"

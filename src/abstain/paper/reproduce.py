@@ -165,14 +165,13 @@ def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Place
     written = Written()
     records = list(known.values())
     names = {target.name for target in targets}
+    own = {target.name: target.records(scale, records) for target in TARGETS.values()}
     try:
-        for target in TARGETS.values():
-            path = places.results / f"{target.name}.parquet"
-            rows = target.records(scale, records)
-            if rows and (target.name in names or path.exists()):
+        for name, rows in own.items():
+            path = places.results / f"{name}.parquet"
+            if rows and (name in names or path.exists()):
                 write_results(path, rows)
                 written.results.append(path)
-        own = {target.name: target.records(scale, records) for target in TARGETS.values()}
         everything = Evidence(_each_once(own.values()), scale)
         drawn = []
         for name in _DRAWN:
