@@ -63,7 +63,7 @@ def weights(folder):
 
 def test_it_trains_and_says_what_came_of_it(here):
     output = run("blobs.npz", "--epochs", 3, "--test", "blobs.npz", "--out", "run")
-    assert output.startswith("Done: all 3 epochs are done.\n")
+    assert output.startswith("Done: all 3 epochs are done; cross-entropy ")
     for line in ("test accuracy", "agreement with the given training labels", "mean stake"):
         assert re.search(rf"{line} +\d[\d.]*%\n", output), output
     assert "abstain predict run SOURCE" in output
@@ -73,14 +73,14 @@ def test_it_trains_and_says_what_came_of_it(here):
 def test_json_is_one_object_for_machines(here):
     answer = json.loads(run("blobs.npz", "--epochs", 2, "--out", "run", "--json"))
     assert answer["folder"] == "run"
-    assert answer["outcome"] == "all 2 epochs are done"
+    assert answer["outcome"].startswith("all 2 epochs are done; ")
     assert answer == {**json.loads((here / "run" / "summary.json").read_text()), "folder": "run"}
 
 
 def test_without_a_folder_it_finds_a_new_one(here):
     folder = here / json.loads(run("blobs.npz", "--epochs", 1, "--json"))["folder"]
     assert folder.parent == here / "runs"
-    assert folder.name.startswith("blobs-schedule-")
+    assert folder.name.startswith("blobs-auto-")
     assert (folder / "run.json").exists()
 
 
@@ -122,7 +122,11 @@ TWO = "two.npz"
         ("blobs.npz --method shedule", "did you mean schedule?"),
         ("blobs.npz --payoff 0.5", "payoff must be greater than 1, got 0.5"),
         ("blobs.npz --payoff ecu", "ecu"),
-        (f"{TWO} --payoff 9.99", "payoff must lie in (1, 2] for 2 classes, got 9.99"),
+        (
+            f"{TWO} --method gamblers --payoff 9.99",
+            "payoff must lie in (1, 2] for 2 classes, got 9.99",
+        ),
+        (f"{TWO} --payoff 1.9", "payoff must be left out for method 'auto', whose loss has none"),
         ("blobs.npz --method aes", "rate must be given for the analytical stop"),
         ("blobs.npz --method aes --rate 0.2 --payoff 1.1", "to have a plateau to stop at"),
         ("blobs.npz --method aes --rate 0.9", "rate"),

@@ -12,7 +12,8 @@ from abstain.train.recipe import METHODS, Recipe
 def test_every_method_resolves_completely_and_survives_json(method):
     recipe = Recipe.of(method, rate=0.2).resolved(num_samples=1000, num_classes=10)
     open_settings = {f.name for f in fields(recipe) if getattr(recipe, f.name) is None}
-    assert open_settings <= {"model", "clip", "truncate"}  # of the data, or truly none
+    none = {"model", "clip", "truncate", "average"}  # of the data, or truly none
+    assert open_settings <= (none | {"warm_up"} if method == "auto" else none)
     assert Recipe.from_json(json.loads(json.dumps(recipe.as_json()))) == recipe
     assert recipe.resolved(num_samples=1000, num_classes=10) == recipe
 
@@ -49,7 +50,7 @@ def test_the_chosen_warm_up_leaves_an_epoch_for_the_loss(epochs):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "mse"}, "loss must be one of gamblers, nll, lq, small-stake, got 'mse'"),
+        ({"loss": "mse"}, "loss must be one of gamblers, nll, lq, small-stake, trusted, got 'mse'"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of"),
         ({"memory_format": "odd"}, "memory_format must be one of"),
         ({"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),

@@ -153,9 +153,9 @@ def audit(
             raise AbstainError("--resume takes everything from its folder: leave the rest out")
         _audit(None, None, resume, resume=True, save_every=save_every, as_json=as_json)
         return
-    from abstain.train.recipe import Recipe
+    from abstain.train.recipe import DEFAULT_METHOD, Recipe
 
-    recipe = Recipe(**settings) if method is None else Recipe.of(method, **settings)
+    recipe = Recipe.of(method or DEFAULT_METHOD, **settings)
     if dry_run:
         show_recipe(source, recipe, options, as_json=as_json)
         return

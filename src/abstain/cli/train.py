@@ -32,7 +32,8 @@ EXAMPLES = """
 
 # A line each on a terminal of 80 columns.
 METHODS = {
-    "schedule": "sets a payoff per sample; the default",
+    "auto": "labels count as believed; the default",
+    "schedule": "sets a payoff per sample, as the paper",
     "schedule-released": "the same, guarded as released",
     "mid": "the same by a rule of higher payoffs",
     "exp": "the same by the rule of the highest",
@@ -262,10 +263,10 @@ def _resolve(
     options: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
     """Recipe and sources, as given or as another run had them."""
-    from abstain.train.recipe import Recipe
+    from abstain.train.recipe import DEFAULT_METHOD, Recipe
 
     if from_ is None:
-        return Recipe.of(method or "schedule", **settings), source, test, options
+        return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, options
     if method is not None:
         raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
     from abstain.train.folder import RunFolder

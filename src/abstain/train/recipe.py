@@ -30,7 +30,9 @@ _FEW_SAMPLES = 1000
 class Recipe:
     """Everything that decides what a run gives, apart from the data; saved with every result.
 
-    None means "from the data": `resolved` fills it in by a fixed rule.
+    None means "from the data": `resolved` fills it in by a fixed rule. The fields' own values are
+    those of the paper's schedule; `Recipe.of` starts from any other method, and `train` and
+    `audit` without a recipe from `DEFAULT_METHOD`.
 
     >>> Recipe().resolved(num_samples=50_000, num_classes=10).epochs
     15
@@ -94,7 +96,14 @@ class Recipe:
         settings = {"method": method, **METHODS[method], **changes}
         if "warm_up" in changes and "warm_up_ends" not in changes:
             settings["warm_up_ends"] = "fixed"
-        return cls(**settings)
+        recipe = cls(**settings)
+        for name in ("payoff", "guard"):
+            if name in changes and recipe.loss != "gamblers":
+                raise AbstainError(
+                    f"{name} must be left out for method {method!r}, whose loss has none, "
+                    f"got {changes[name]!r}; use method 'gamblers' or 'schedule'"
+                )
+        return recipe
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -123,7 +132,8 @@ class Recipe:
         if self.warm_up_ends == "held-out" and (self.stop != "never" or self.warm_up is not None):
             raise AbstainError(
                 "warm_up_ends='held-out' finds the end of the warm-up by itself: it needs "
-                f"stop='never' and no warm_up, got stop={self.stop!r} and warm_up={self.warm_up}"
+                f"stop='never' and no warm_up, got stop={self.stop!r} and warm_up={self.warm_up}; "
+                "to stop early use method 'ves' or 'aes'"
             )
         if self.stop == "analytical":
             if self.rate is None:
@@ -220,7 +230,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
     "coteaching-plus": {"payoff": math.inf},
 }
-"""What `--method` can say: the settings in which a method differs from the default."""
+"""What `--method` can say: the settings in which a method differs from the fields' own values."""
+
+DEFAULT_METHOD = "auto"
+"""What is trained where nothing is said."""
 
 _CHOICES = {
     "loss": LossName,

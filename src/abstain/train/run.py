@@ -30,7 +30,7 @@ from abstain.train.folder import RunFolder, fingerprint, make_model
 from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
-from abstain.train.recipe import MemoryFormat, Precision, Recipe
+from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.warm_up import held_out_samples
 
 Report = Callable[[str, Row], None]
@@ -116,7 +116,7 @@ def train(
         sources = about["sources"]
     with state.main_process_first():  # the others then find the decoded data in the cache
         data, test_data = _load(sources)
-    recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe()
+    recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
         raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")

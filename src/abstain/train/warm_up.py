@@ -13,8 +13,9 @@ from typing import Any
 _FEWEST_EPOCHS, _SHARE = 3, 10
 # Labels set aside: a twentieth, but at least so many, and at most a fifth of the data.
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
-# Labels that are met less often than those set aside were, by so many standard errors of these.
-_ERRORS = 3.0
+# A collapse: labels are met less often than those set aside were, by so many standard errors of
+# these, in so many epochs in a row.
+_ERRORS, _WORSE = 3.0, 2
 
 
 def held_out_samples(num_samples: int) -> int:
@@ -36,8 +37,8 @@ class WarmUp:
     [True, True, False, False, False]
     >>> warm_up.ended, warm_up.best_epoch
     (True, 2)
-    >>> warm_up.check(train_accuracy=0.52), warm_up.check(train_accuracy=0.3)
-    (True, False)
+    >>> [warm_up.check(train_accuracy) for train_accuracy in (0.52, 0.3, 0.3)]
+    [True, True, False]
     """
 
     epochs: int
@@ -52,7 +53,8 @@ class WarmUp:
     accuracy: float = 0.0
     """Share of the held-out labels that was met at the best epoch."""
     ended: bool = False
-    collapsed: bool = False
+    worse: int = 0
+    """Epochs in a row, after the warm-up, that met clearly fewer labels than it did."""
 
     @property
     def patience(self) -> int:
@@ -72,10 +74,18 @@ class WarmUp:
         return is_best
 
     def check(self, train_accuracy: float) -> bool:
-        """Whether an epoch after the warm-up did not meet clearly fewer labels than that did."""
-        error = math.sqrt(self.accuracy * (1 - self.accuracy) / self.held_out)
-        self.collapsed = train_accuracy < self.accuracy - _ERRORS * error
+        """Take in the share of labels that an epoch after the warm-up met; whether all is well."""
+        # As if one label more had been met and one missed: of few labels all may be, by chance.
+        share = (self.accuracy * self.held_out + 1) / (self.held_out + 2)
+        error = math.sqrt(share * (1 - share) / self.held_out)
+        is_worse = train_accuracy < share - _ERRORS * error
+        self.worse = self.worse + 1 if is_worse else 0
         return not self.collapsed
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the loss has lost what the warm-up had learnt."""
+        return self.worse >= _WORSE
 
     @property
     def reason(self) -> str:
