@@ -111,6 +111,6 @@ def tried(place: Place) -> str:
     'First seen in these runs: nothing was tried on it.'
     """
     if place in DEVELOPMENT:
-        searched = "A development row: every candidate of the search (below) was tried on it."
+        searched = "A development row: the candidates of the search (below) were tried on it."
         return f"{searched} {_TRIED.get(place, '')}".rstrip()
     return _TRIED.get(place, "First seen in these runs: nothing was tried on it.")
