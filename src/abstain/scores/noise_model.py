@@ -32,6 +32,8 @@ _FEWEST = 100  # samples; a share of fewer says nothing about where the plateau 
 # Standard errors by which the share may rise and still count as level. Where it ends is a close
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 _CHANCES = (1.0, 1.5, 2.0)
+# By how much the share rises from the surest tenth to the surest half where there is no plateau.
+_STEEP = 0.06
 # Of more rows than these a random part says as much.
 _ROWS_FOR_PLATEAU, _ROWS_FOR_SLOPE = 2_000_000, 200_000
 _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
@@ -178,13 +180,13 @@ def standard_error(share: float, samples: int, beyond: float) -> float:
 def has_plateau(epochs: Sequence[Plateau]) -> bool:
     """Whether single epochs, the second, third, fifth, …, have one: else a poor model looks alike.
 
-    Three tenths in the second or third are enough; two tenths only if the fifth has them too, or if
-    there is none to compare with.
+    Three tenths in the second or third are enough; two tenths if the fifth has them too, or if
+    there is none to compare with. Chance may cut a plateau short: only a steep curve has none.
     """
     tenths = [round(epoch.share * _PARTS) for epoch in epochs]
-    if len(tenths) < 3:
-        return max(tenths, default=0) >= 2
-    return max(tenths[:2]) >= 3 or min(max(tenths[:2]), tenths[2]) >= 2
+    long = max(tenths[:2], default=0) >= 3 or min([max(tenths[:2], default=0), *tenths[2:3]]) >= 2
+    rises = [epoch.curve[_PARTS // 2 - 1] - epoch.curve[0] for epoch in epochs[:2]]
+    return long or float(np.mean(rises)) <= _STEEP
 
 
 def find_plateau(early: Early, given: Integers, num_classes: int) -> tuple[Plateau, Doubles]:
