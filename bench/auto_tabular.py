@@ -2,8 +2,8 @@
 
     python bench/auto_tabular.py [--seeds 3] [--json results/auto-tabular.json]
 
-Trains `auto`, the paper's schedule and cross-entropy on small sets that scikit-learn ships or makes,
-with and without planted errors, and prints test accuracy at the last epoch: mean ± standard
+Trains `auto`, the paper's schedule and cross-entropy on small sets that scikit-learn ships or
+makes, with and without planted errors, and prints test accuracy at the last epoch: mean ± standard
 deviation over seeds, each with its own noise, split, initial weights and order.
 """
 
