@@ -1,0 +1,643 @@
+"""One training against five: our audit beside cleanlab, AUM and the loss of the last epoch.
+
+    python bench/audit.py [--data mnist-5k …] [--seeds 0 1 2] [--kinds symmetric …]
+                          [--methods abstain cleanlab nll] [--device auto|cpu] [--threads 1]
+                          [--minutes 45]
+    python bench/audit.py --report
+
+Labels are made wrong on purpose; what is wrong is known only to the part that counts. Three sides
+see the same labels, train the same network in the same loop, for as many epochs, with the same
+batch, each in a process of its own, one after the other:
+
+- abstain: `abstain.audit()` as it is, one training; `label_score`, the flags, the estimated rate.
+- cleanlab: five trainings by cross-entropy, each on four fifths of the labels; the probabilities of
+  the held-out fifths go to cleanlab, which ranks by self-confidence, by normalized margin, and
+  prunes.
+- nll: one training by cross-entropy; AUM (the logit of the given label less the largest other one,
+  averaged over the epochs) and the loss in the last epoch.
+
+Results are appended to results/audit-bench.jsonl as they come, a line per side. What is there (for
+these versions) is not run again, so the work can be done in pieces, and on several machines: put
+their lines together. Where cleanlab is not installed, `--cleanlab FOLDER` names a folder that its
+wheel was unpacked in. At the end, or with --report alone, docs/audit-bench.md is made from all
+that is there.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+import zlib
+from collections import defaultdict
+from dataclasses import replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+# Asking for a GPU must not set CUDA up in this process, whose children could then not use it.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+import numpy as np
+import torch
+
+import abstain
+import abstain.train.loop
+from abstain import Recipe, belief, noise
+from abstain.audit import audit
+from abstain.data import load
+from abstain.scores.detection import detection
+from abstain.train.batches import Batches, resident
+from abstain.train.run import train
+from abstain.train.tally import Tally
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGE = ROOT / "results/audit-bench.jsonl", ROOT / "docs/audit-bench.md"
+TABLES, LARGE = ("digits as a table", "breast cancer"), ("fashion-mnist", "cifar10", "imdb")
+SETS = (*TABLES, "mnist-5k", *LARGE)
+EPOCHS = 15
+"""For images and texts; tables are trained for as long as a recipe does by itself."""
+NOISE = [
+    *(("symmetric", rate) for rate in (0.1, 0.2, 0.4, 0.6)),
+    *(("pairflip", rate) for rate in (0.2, 0.4)),
+    *(("instance", rate) for rate in (0.2, 0.4)),
+]
+SIDES = ("abstain", "cleanlab", "nll")
+FOLDS = 5
+ENOUGH_WINS, TIME_GOAL = 0.9, 0.25
+
+
+# ── The data ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def load_set(name):
+    """The training part of a set, every label right as far as anyone knows."""
+    if name not in TABLES:
+        return load(name)
+    from sklearn.datasets import load_breast_cancer, load_digits
+
+    read = load_digits if name == "digits as a table" else load_breast_cancer
+    features, labels = read(return_X_y=True)
+    return replace(load((features.astype(np.float32), labels)), name=name)
+
+
+def settings(num_classes):
+    """Kinds and rates of noise; of two classes, pairflip is symmetric noise, label by label."""
+    return [(kind, rate) for kind, rate in NOISE if num_classes > 2 or kind != "pairflip"]
+
+
+def plant(data, kind, rate, seed):
+    """The data with wrong labels and no trace of the right ones, and which labels are wrong."""
+    manifest = noise.plant(
+        data.given.numpy(),
+        np.asarray(data.ids),
+        kind,
+        rate,
+        seed,
+        num_classes=data.num_classes,
+        features=numbers(data) if kind == "instance" else None,
+    )
+    return replace(data, given=torch.from_numpy(manifest.given), true=None), manifest.flipped
+
+
+def numbers(data, columns=256):
+    """Inputs as rows of numbers; for texts, the shares of hashed words."""
+    if isinstance(data.inputs, torch.Tensor):
+        return data.inputs.flatten(1).float().numpy()
+    counts = np.zeros((len(data), columns), np.float32)
+    for row, text in zip(counts, data.inputs, strict=True):
+        words = [zlib.crc32(word.encode()) % columns for word in text.lower().split()]
+        row += np.bincount(words, minlength=columns) / max(len(words), 1)
+    return counts
+
+
+def subset(data, rows):
+    inputs = data.inputs
+    picked = inputs[rows] if isinstance(inputs, torch.Tensor) else [inputs[i] for i in rows]
+    return replace(data, inputs=picked, given=data.given[rows], ids=[data.ids[i] for i in rows])
+
+
+# ── The sides: each sees given labels only, and returns rankings (low = bad), flags and rates ─────
+
+
+def by_abstain(data, recipe):
+    found = audit(data, recipe)
+    return {
+        "rankings": {"abstain": found.quality.label_score},
+        "flags": {"abstain": found.estimate.is_label_issue},
+        "rates": {"abstain": found.noise_rate.value},
+        "recipe": found.trained.recipe.as_json(),
+    }
+
+
+def by_cleanlab(data, recipe):
+    from cleanlab.count import estimate_joint, num_label_issues
+    from cleanlab.filter import find_label_issues
+    from cleanlab.rank import get_label_quality_scores
+
+    given = data.given.numpy()
+    probabilities = np.empty((len(data), data.num_classes), np.float32)
+    for held_out in stratified_folds(given, FOLDS, recipe.seed_order):
+        rest = np.setdiff1d(np.arange(len(data)), held_out)
+        trained = train(subset(data, rest), recipe)
+        probabilities[held_out] = predict(trained, subset(data, held_out))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        confidence, margin = (
+            get_label_quality_scores(given, probabilities, method=name)
+            for name in ("self_confidence", "normalized_margin")
+        )
+        pruned = find_label_issues(given, probabilities, n_jobs=1)
+        joint = estimate_joint(given, probabilities)
+        issues = num_label_issues(given, probabilities)
+    return {
+        "rankings": {
+            "self-confidence": confidence,
+            "normalized margin": margin,
+            "pruned first": confidence - pruned,
+        },
+        "flags": {"cleanlab": pruned},
+        "rates": {"joint": 1 - float(np.trace(joint)), "count": issues / len(data)},
+        "recipe": trained.recipe.as_json(),
+    }
+
+
+def by_nll(data, recipe):
+    recorded = {}
+
+    class RecordingTally(Tally):
+        """Also sums the margins of logits, and keeps the loss of the last visit."""
+
+        def add(self, index, logits, losses):
+            super().add(index, logits, losses)
+            classes, given = logits.detach()[:, :-1], self.given[index][:, None]
+            if not recorded:
+                recorded["margin"] = torch.zeros(len(self.given), device=logits.device)
+                recorded["loss"] = torch.zeros(len(self.given), device=logits.device)
+            others = classes.scatter(1, given, -torch.inf).amax(1)
+            recorded["margin"][index] += classes.gather(1, given)[:, 0] - others
+            recorded["loss"][index] = losses.detach()
+
+    plain, abstain.train.loop.Tally = abstain.train.loop.Tally, RecordingTally
+    try:
+        trained = train(data, recipe)
+    finally:
+        abstain.train.loop.Tally = plain
+    return {
+        "rankings": {
+            "AUM": recorded["margin"].cpu().numpy() / trained.recipe.epochs,
+            "last loss": -recorded["loss"].cpu().numpy(),
+        },
+        "flags": {},
+        "rates": {},
+        "recipe": trained.recipe.as_json(),
+    }
+
+
+BY = {"abstain": by_abstain, "cleanlab": by_cleanlab, "nll": by_nll}
+
+
+def stratified_folds(given, folds, seed):
+    """Rows of each fold: every class is dealt out evenly, in random order."""
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(given))
+    by_class = shuffled[np.argsort(given[shuffled], kind="stable")]
+    return [np.sort(by_class[first::folds]) for first in range(folds)]
+
+
+@torch.inference_mode()
+def predict(trained, data):
+    """Probabilities of the classes, by a trained model."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    inputs = resident(trained.encoder.encode(data), device)
+    rows = torch.arange(len(data))
+    batches = Batches(inputs=inputs, rows=rows, size=512, seed=0, device=device)
+    model = trained.model.to(device).eval()
+    parts = [
+        belief(model(trained.encoder.to_model(batch.inputs)).float()).cpu()
+        for batch in batches.in_order()
+    ]
+    return torch.cat(parts).numpy()
+
+
+# ── One measurement ───────────────────────────────────────────────────────────────────────────────
+
+
+def measured(side, data, recipe, threads):
+    """What a side finds, with time and memory, from a process of its own."""
+    context = get_context("fork")  # the data are there at once, and modules are loaded
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(sender, side, data, recipe, threads))
+    process.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        process.join()
+        raise SystemExit(f"{side} on {data.name} died with {process.exitcode}") from None
+    process.join()
+    if isinstance(result, str):
+        raise SystemExit(result)
+    return result
+
+
+def _measure(sender, side, data, recipe, threads):
+    try:
+        torch.set_num_threads(threads)
+        on_gpu = torch.cuda.is_available()
+        if on_gpu:
+            torch.zeros(1, device="cuda")  # setting CUDA up is no side's work
+        before = _peak_mib()
+        began, began_cpu = time.perf_counter(), time.process_time()
+        found = BY[side](data, recipe)
+        found |= {
+            "seconds": time.perf_counter() - began,
+            "cpu_seconds": time.process_time() - began_cpu,
+            "peak_mib": _peak_mib(),
+            "gained_mib": _peak_mib() - before,
+            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        }
+        if on_gpu:
+            found["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        sender.send(found)
+    except BaseException:
+        sender.send(traceback.format_exc())
+
+
+def _peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def judged(found, wrong):
+    """Rankings, flags and rates against the truth, as plain numbers."""
+    none = np.zeros(len(wrong), bool)
+    row = {"truth": float(wrong.mean()), "rankings": {}, "flags": {}, "rates": {}}
+    for name, score in found["rankings"].items():
+        seen = detection(score, none, wrong)
+        row["rankings"][name] = {"auroc": seen.auroc, "ap": seen.average_precision}
+    for name, flags in found["flags"].items():
+        seen = detection(none, flags, wrong)
+        count = int(flags.sum())
+        row["flags"][name] = {"f1": seen.f1 if count else 0.0, "flagged": count}
+    for name, rate in found["rates"].items():
+        row["rates"][name] = {"value": rate, "error": abs(rate - row["truth"])}
+    kept = ("seconds", "cpu_seconds", "peak_mib", "gained_mib", "gpu_mib", "device", "recipe")
+    return row | {name: found[name] for name in kept if name in found}
+
+
+def recipe_of(method, seed, epochs, data):
+    """A method's recipe with its sizes settled on the whole set, so that folds have the same."""
+    seeds = {"seed_noise": seed, "seed_init": seed, "seed_order": seed}
+    recipe = Recipe.of(method, epochs=epochs, **seeds)
+    whole = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    return replace(recipe, epochs=whole.epochs, batch=whole.batch)
+
+
+# ── The results ───────────────────────────────────────────────────────────────────────────────────
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def versions(side):
+    known = {"abstain": abstain.__version__, "torch": torch.__version__.partition("+")[0]}
+    if side == "cleanlab":
+        import cleanlab
+
+        known["cleanlab"] = cleanlab.__version__
+    return known
+
+
+def commit():
+    said = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
+    )
+    return said.stdout.strip() or None
+
+
+def key(row):
+    return json.dumps([row[name] for name in ("data", *SETTING, "side", "epochs", "versions")])
+
+
+SETTING = ("kind", "rate", "seed")
+
+
+def run(options):
+    """Every side of every setting that is not there yet."""
+    rows = read(options.results)
+    there = {key(row) for row in rows}
+    layouts = {row["data"]: layout(row) for row in rows if row["side"] == "abstain"}
+    began = time.monotonic()
+    for name in options.data:
+        clean = load_set(name)
+        epochs = options.epochs or (None if name in TABLES else EPOCHS)
+        for seed in options.seeds:
+            for kind, rate in settings(clean.num_classes):
+                if kind not in options.kinds:
+                    continue
+                data, wrong = plant(clean, kind, rate, seed)
+                for side in options.methods:
+                    method = "auto" if side == "abstain" else "nll"
+                    recipe = recipe_of(method, seed, epochs, data)
+                    row = {"data": name, "kind": kind, "rate": rate, "seed": seed, "side": side}
+                    row |= {"epochs": recipe.epochs, "versions": versions(side)}
+                    if key(row) in there and not options.again:
+                        continue
+                    if time.monotonic() - began > 60 * options.minutes:
+                        return
+                    if side != "abstain":
+                        # What our side measured and chose; the others need not spend time on it.
+                        recipe = replace(recipe, **layouts.get(name, {}))
+                    row |= judged(measured(side, data, recipe, options.threads), wrong)
+                    if side == "abstain":
+                        layouts[name] = layout(row)
+                    row |= {"samples": len(data), "classes": data.num_classes}
+                    row |= {"threads": options.threads, "machine": machine(), "commit": commit()}
+                    row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
+                    options.results.parent.mkdir(exist_ok=True)
+                    with options.results.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                    say(row)
+
+
+def layout(row):
+    return {name: row["recipe"][name] for name in ("precision", "memory_format")}
+
+
+def machine():
+    return f"{platform.machine()}, {os.cpu_count()} cores"
+
+
+def say(row):
+    figures = "  ".join(
+        f"{name} {x['auroc']:.3f}/{x['ap']:.3f}" for name, x in row["rankings"].items()
+    )
+    where = f"{row['data']} {row['kind']} {row['rate']} seed {row['seed']} {row['side']}"
+    print(f"{where:50} {row['seconds']:6.1f} s  {figures}", flush=True)
+
+
+# ── The page ──────────────────────────────────────────────────────────────────────────────────────
+
+CLEANLAB = ("self-confidence", "normalized margin", "pruned first")
+RANKINGS = ("abstain", *CLEANLAB, "AUM", "last loss")
+RIVALS = {
+    "cleanlab, the best of its three in each setting": CLEANLAB,
+    **{f"cleanlab, {name}": (name,) for name in CLEANLAB},
+    "AUM": ("AUM",),
+    "loss of the last epoch": ("last loss",),
+    "the best of all these in each setting": RANKINGS[1:],
+}
+METRICS = {"auroc": "AUROC", "ap": "average precision"}
+
+
+def complete(rows):
+    """{(data, kind, rate): {seed: {side: row}}}, of the newest rows, where no side is missing."""
+    newest = {}
+    for row in sorted(rows, key=lambda row: row["at"]):
+        newest[tuple(row[name] for name in ("data", *SETTING, "side"))] = row
+    found = defaultdict(lambda: defaultdict(dict))
+    for (data, kind, rate, seed, side), row in newest.items():
+        found[data, kind, rate][seed][side] = row
+    whole = {}
+    for setting in ((data, kind, rate) for data in SETS for kind, rate in NOISE):
+        seeds = {s: x for s, x in sorted(found[setting].items()) if x.keys() == set(SIDES)}
+        if seeds:
+            whole[setting] = seeds
+    return whole
+
+
+def figures(seeds):
+    """Means over the seeds of a setting: what a line of the tables says."""
+    merged = [
+        {part: {k: v for row in sides.values() for k, v in row[part].items()} for part in PARTS}
+        for sides in seeds.values()
+    ]
+
+    def mean(part, name, figure):
+        return float(np.mean([one[part][name][figure] for one in merged]))
+
+    return {
+        **{
+            (name, metric): mean("rankings", name, metric)
+            for name in RANKINGS
+            for metric in METRICS
+        },
+        **{(name, "f1"): mean("flags", name, "f1") for name in ("abstain", "cleanlab")},
+        **{(name, "error"): mean("rates", name, "error") for name in ("abstain", "joint", "count")},
+        **{
+            (side, figure): float(np.mean([sides[side][figure] for sides in seeds.values()]))
+            for side in SIDES
+            for figure in ("seconds", "gained_mib")
+        },
+        "truth": float(np.mean([sides["abstain"]["truth"] for sides in seeds.values()])),
+        "seeds": len(seeds),
+    }
+
+
+PARTS = ("rankings", "flags", "rates")
+
+
+def is_decidable(setting, seeds):
+    """Where most labels of two classes are wrong, these are, for all anyone can see, the right."""
+    classes = next(iter(seeds.values()))["abstain"]["classes"]
+    return classes > 2 or setting[2] < 0.5
+
+
+def wins(lines, rivals, metric):
+    """For each line, whether we are as good as the best of the rivals, to three decimals."""
+    return {
+        setting: round(line["abstain", metric], 3)
+        >= max(round(line[name, metric], 3) for name in rivals)
+        for setting, line in lines.items()
+    }
+
+
+def time_ratios(whole, side, figure):
+    """Our time over a side's, run by run, where both ran on the same machine."""
+    pairs = [(x["abstain"], x[side]) for seeds in whole.values() for x in seeds.values()]
+    same = ("device", "machine", "threads")
+    return [
+        ours[figure] / theirs[figure]
+        for ours, theirs in pairs
+        if all(ours[name] == theirs[name] for name in same)
+    ]
+
+
+def page(rows):
+    whole = complete(rows)
+    if not whole:
+        return "# One training against five\nThere are no complete settings yet.\n"
+    lines = {setting: figures(seeds) for setting, seeds in whole.items()}
+    counted = {s: line for s, line in lines.items() if is_decidable(s, whole[s])}
+    runs = sum(len(seeds) for seeds in whole.values())
+    parts = [INTRODUCTION, *score_section(whole, counted, runs), *losses_section(counted)]
+    for name in SETS:
+        of_set = {s: line for s, line in lines.items() if s[0] == name}
+        if of_set:
+            parts += set_section(name, of_set, whole)
+    parts += [missing_section(whole), versions_section(whole)]
+    return "\n".join(parts) + "\n"
+
+
+INTRODUCTION = f"""# One training against five
+Which labels are wrong? `abstain.audit` asks one training; cleanlab asks five, each of which has not seen the labels that it judges; AUM and the loss ask one training by cross-entropy. Here all see the same wrong labels, planted on purpose, with the same network, epochs and batch, in the same loop. This page is made by `python bench/audit.py --report` from `results/audit-bench.jsonl`.
+
+- Images and texts are trained for {EPOCHS} epochs, tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), on all sides alike.
+- *abstain*: `audit()` with its defaults; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
+- Flags: `is_label_issue` against what `find_label_issues` prunes by default. Rates: `noise_rate` against one less the trace of cleanlab's joint, and against its `num_label_issues`. AUM's own way to flag takes further trainings and is not here.
+- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak.
+- Of two classes, pairflip is symmetric noise, label by label, and is left out. With 60% of two classes wrong, no one can know which 60%: shown (†), not counted.
+- "Better or equal" compares means over seeds to three decimals.
+"""  # noqa: E501
+
+
+def score_section(whole, counted, runs):
+    n = len(counted)
+    yield f"## The score\n{n} settings (a data set, a kind and a rate), {runs} runs of each side.\n"
+    yield "| better than or equal to | AUROC | average precision | both |\n|---|---|---|---|"
+    for name, rivals in RIVALS.items():
+        by_metric = [wins(counted, rivals, metric) for metric in METRICS]
+        both = sum(all(won[setting] for won in by_metric) for setting in counted)
+        cells = [f"{sum(won.values())} of {n}" for won in by_metric]
+        yield f"| {name} | {' | '.join(cells)} | {both} of {n} |"
+    first = [wins(counted, CLEANLAB, metric) for metric in METRICS]
+    enough = all(sum(won.values()) >= ENOUGH_WINS * n for won in first)
+    yield (
+        f"\nThe aim, {ENOUGH_WINS:.0%} of the settings against cleanlab in each of the two, is "
+        f"**{'met' if enough else 'missed'}** on what was run."
+    )
+    for side, name in (("cleanlab", "cleanlab's"), ("nll", "plain cross-entropy's")):
+        wall, cpu = (time_ratios(whole, side, figure) for figure in ("seconds", "cpu_seconds"))
+        if wall:
+            aim = ""
+            if side == "cleanlab":
+                met = "met" if np.median(wall) <= TIME_GOAL else "missed"
+                aim = f" (aim: {TIME_GOAL} or less, **{met}**)"
+            yield (
+                f"Our time over {name}, median of {len(wall)} runs: {np.median(wall):.2f}{aim}; "
+                f"by processor time {np.median(cpu):.2f}."
+            )
+
+
+def losses_section(counted):
+    yield "\n## Where we lose"
+    lost = []
+    for setting, line in counted.items():
+        for metric, metric_name in METRICS.items():
+            ours = line["abstain", metric]
+            better = sorted(
+                ((line[name, metric], name) for name in RANKINGS[1:]
+                 if round(line[name, metric], 3) > round(ours, 3)),
+                reverse=True,
+            )  # fmt: skip
+            if better:
+                said = ", ".join(f"{name} {value:.3f}" for value, name in better)
+                lost.append(
+                    f"| {' '.join(map(str, setting))} | {metric_name} | {ours:.3f} | {said} |"
+                )
+    if not lost:
+        yield "Nowhere, on what was run."
+        return
+    yield "| setting | figure | abstain | better |\n|---|---|---|---|"
+    yield from lost
+
+
+def set_section(name, of_set, whole):
+    some = next(iter(whole[next(iter(of_set))].values()))["abstain"]
+    recipe = some["recipe"]
+    yield (
+        f"\n## {name}\n{some['samples']:,} samples, {some['classes']} classes, network "
+        f"`{recipe['model']}`, {recipe['epochs']} epochs, batch {recipe['batch']}. "
+        "Best of a line in bold.\n"
+    )
+    for metric, metric_name in METRICS.items():
+        yield f"| {metric_name} | wrong | seeds | " + " | ".join(RANKINGS) + " |"
+        yield "|---" * (3 + len(RANKINGS)) + "|"
+        for setting, line in of_set.items():
+            shown = [f"{line[ranking, metric]:.3f}" for ranking in RANKINGS]
+            cells = [f"**{x}**" if x == max(shown) else x for x in shown]
+            yield f"| {_words(setting, whole)} | {line['truth']:.1%} | {line['seeds']} | " + (
+                " | ".join(cells) + " |"
+            )
+        yield ""
+    yield (
+        "| | F1 of the flags: abstain | cleanlab | error of the rate: abstain | cleanlab, joint "
+        "| cleanlab, count | seconds: abstain | cleanlab | nll | MiB gained: abstain | cleanlab "
+        "| nll |\n" + "|---" * 12 + "|"
+    )
+    for setting, line in of_set.items():
+        cells = [
+            *(f"{line[name, 'f1']:.3f}" for name in ("abstain", "cleanlab")),
+            *(f"{line[name, 'error']:.3f}" for name in ("abstain", "joint", "count")),
+            *(f"{line[side, 'seconds']:.1f}" for side in SIDES),
+            *(f"{line[side, 'gained_mib']:.0f}" for side in SIDES),
+        ]
+        yield f"| {_words(setting, whole)} | {' | '.join(cells)} |"
+
+
+def _words(setting, whole):
+    mark = "" if is_decidable(setting, whole[setting]) else " †"
+    return f"{setting[1]} {setting[2]}{mark}"
+
+
+def missing_section(whole):
+    classes = {name: 2 if name in ("breast cancer", "imdb") else 10 for name in SETS}
+    wanted = {(name, *setting) for name in SETS for setting in settings(classes[name])}
+    seeds = defaultdict(lambda: defaultdict(int))
+    for setting in wanted:
+        seeds[setting[0]][len(whole.get(setting, ()))] += 1
+    unfinished = [
+        f"- {name}: " + ", ".join(f"{n} settings with {k} of 3 seeds" for k, n in sorted(x.items()))
+        for name, x in ((name, seeds[name]) for name in SETS)
+        if set(x) != {3}
+    ]
+    return "\n## Not yet run\n" + ("\n".join(unfinished) or "Nothing: all is there.")
+
+
+def versions_section(whole):
+    rows = [row for seeds in whole.values() for x in seeds.values() for row in x.values()]
+    said = sorted({f"{name} {v}" for row in rows for name, v in row["versions"].items()})
+    where = sorted(
+        {f"{row['device']} ({row['machine']}, {row['threads']} threads)" for row in rows}
+    )
+    commits = sorted({row["commit"] or "unknown" for row in rows})
+    return f"\n## Versions\n{', '.join(said)}; on {'; '.join(where)}; commits {', '.join(commits)}."
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    kinds = list(dict(NOISE))
+    parser.add_argument("--kinds", nargs="+", choices=kinds, default=kinds)
+    parser.add_argument("--methods", nargs="+", choices=SIDES, default=SIDES)
+    parser.add_argument("--device", choices=("auto", "cpu"), default="auto")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--epochs", type=int, help="instead of the usual ones, to try it out")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no more after")
+    parser.add_argument("--again", action="store_true", help="run also what is there")
+    parser.add_argument("--cleanlab", type=Path, help="folder with the unpacked wheel")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--report", action="store_true", help="only make the page")
+    options = parser.parse_args()
+    if options.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if options.cleanlab:
+        sys.path.append(str(options.cleanlab))
+    torch.set_num_threads(1)  # in this process, which trains nothing, so that it can fork
+    if not options.report:
+        run(options)
+    text = page(read(options.results))
+    options.page.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
