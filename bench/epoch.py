@@ -156,7 +156,7 @@ def main():
     data, test, encoder = noisy_digits(arguments.flip)
     inputs = encoder.encode(data)
     example = encoder.to_model(inputs[:BATCH])
-    layout = fastest_layout(make_model("mnist-cnn", encoder, 10, seed=0), example)
+    layout = fastest_layout(make_model("mnist-cnn", encoder, 10, seed=0), example, parts=None)
 
     ours = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
     nll = make_loop(data, encoder, inputs, layout, CrossEntropy, NoLedger())
@@ -172,10 +172,14 @@ def main():
         pipe.send(epoch)
         pipe.recv()
 
-    over_nll = ratio(lambda e: loop_epoch(ours, e), lambda e: loop_epoch(nll, e), arguments.epochs)
+    with ours.parts, nll.parts:
+        over_nll = ratio(
+            lambda e: loop_epoch(ours, e), lambda e: loop_epoch(nll, e), arguments.epochs
+        )
     # A loop of its own, so that both sides of this comparison begin untrained too.
     again = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
-    over_plain = ratio(lambda e: loop_epoch(again, e), plain_epoch, arguments.epochs)
+    with again.parts:
+        over_plain = ratio(lambda e: loop_epoch(again, e), plain_epoch, arguments.epochs)
     pipe.send(None)
     plain_accuracy = pipe.recv()
     plain.join()

@@ -34,7 +34,7 @@ _COUNTED = (
 )
 _SEEDS = ("seed_noise", "seed_init", "seed_order")
 # How a machine computes: recorded with a run, but not part of what was asked for.
-_MACHINE = ("precision", "memory_format", "model")
+_MACHINE = ("precision", "memory_format", "parts", "model")
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 
 

@@ -1,17 +1,23 @@
-"""Memory format and precision of a training step, chosen by measuring, never by assuming."""
+"""Memory format, precision and parts of a step, chosen by measuring, never by assuming."""
 
 import copy
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-_WARM_UP_STEPS, _TIMED_STEPS = 2, 5
+from abstain.errors import AbstainError
+from abstain.train.batches import Batch
+from abstain.train.parts import Parts, inseparable
+
+_WARM_UP_STEPS, _TIMED_STEPS, _TURNS = 2, 5, 3
 # Anything but the plain layout has to earn its place by a share of the step and by a time that is
 # not chance: the same training is to choose the same layout every time it is measured.
 _WORTH_IT, _LEAST_GAIN = 0.9, 1e-3
+# Parts change nothing but the order in which gradients are added, and may gain half of that.
+_PARTS_WORTH_IT, _LEAST_GAIN_OF_PARTS = 0.95, 5e-4
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,8 @@ class Layout:
 
     channels_last: bool = False
     precision: str = "fp32"
+    parts: int = 1
+    """Parts of a batch that are computed side by side."""
 
     def place(self, model: torch.nn.Module) -> torch.nn.Module:
         """The model in this memory format."""
@@ -34,7 +42,10 @@ class Layout:
     def autocast(self, device: torch.device) -> torch.autocast:
         """Where operations run in this precision."""
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
-        return torch.autocast(device.type, dtype, enabled=dtype is not None)
+        # Cast weights are kept for all threads at once, and hold the graph of the first to cast.
+        return torch.autocast(
+            device.type, dtype, enabled=dtype is not None, cache_enabled=self.parts == 1
+        )
 
 
 def fastest_layout(
@@ -42,14 +53,17 @@ def fastest_layout(
     inputs: Tensor,
     precision: str = "auto",
     memory_format: str = "auto",
+    parts: int | None = 1,
 ) -> Layout:
-    """The layout in which a forward and backward pass over this batch takes least time.
+    """The layout in which a step on this batch takes least time.
 
     Args:
         model: is copied, and not changed.
         inputs: a batch as the model takes it.
         precision: "auto" tries fp32 and bf16; anything else is kept.
         memory_format: "auto" tries both on images; "contiguous" or "channels-last" is kept.
+        parts: None tries, on a CPU, as many as torch has threads, where the samples of a batch
+            know nothing of each other; a number is kept.
     """
     formats = {"contiguous": [False], "channels-last": [True]}.get(memory_format, [False, True])
     candidates = [
@@ -57,13 +71,32 @@ def fastest_layout(
         for kind in (["fp32", "bf16"] if precision == "auto" else [precision])
         for channels_last in (formats if inputs.ndim == 4 else [False])
     ]
-    plain = candidates[0]
-    if len(candidates) == 1:
-        return plain
-    seconds = {layout: _seconds(model, inputs, layout) for layout in candidates}
-    best = min(candidates, key=seconds.__getitem__)
-    worth_it = seconds[best] < min(_WORTH_IT * seconds[plain], seconds[plain] - _LEAST_GAIN)
-    return best if worth_it else plain
+    plain = best = candidates[0]
+    if len(candidates) > 1:
+        seconds = {layout: _seconds(model, inputs, layout) for layout in candidates}
+        best = min(candidates, key=seconds.__getitem__)
+        if seconds[best] >= min(_WORTH_IT * seconds[plain], seconds[plain] - _LEAST_GAIN):
+            best = plain
+    return _in_parts(model, inputs, best, parts)
+
+
+def _in_parts(model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | None) -> Layout:
+    """The same layout with this number of parts or, where none is said, with the faster one."""
+    if inputs.device.type != "cpu" or layout.precision == "fp16" or parts == 1:
+        return layout  # a GPU is busy with one; half precision scales one loss
+    reason = inseparable(model)
+    divided = replace(layout, parts=parts or torch.get_num_threads())
+    if parts is not None:
+        if reason is not None:
+            raise AbstainError(f"parts must be 1 for a model with {reason}, got {parts}")
+        return divided
+    if reason is not None or divided == layout:
+        return layout
+    # In turn: what else the machine does is to slow both.
+    times = [[_seconds(model, inputs, x) for x in (layout, divided)] for _ in range(_TURNS)]
+    whole, by_parts = (min(column) for column in zip(*times, strict=True))
+    enough = min(_PARTS_WORTH_IT * whole, whole - _LEAST_GAIN_OF_PARTS)
+    return divided if by_parts < enough else layout
 
 
 def used_devices(device: torch.device) -> Iterable[torch.device]:
@@ -73,16 +106,25 @@ def used_devices(device: torch.device) -> Iterable[torch.device]:
 
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
     model = layout.place(copy.deepcopy(model))
-    inputs = layout.lay(inputs)
+    batch = Batch(torch.arange(len(inputs)), layout.lay(inputs), counts=True, total=len(inputs))
+
+    def step(part: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        with layout.autocast(inputs.device):
+            outputs = model(part.inputs)
+        losses = outputs.float().square().mean(-1)
+        return losses.sum() / part.total, outputs, losses
+
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
     times = []
+    forked = torch.random.fork_rng(devices=used_devices(inputs.device))
     # Dropout must not use up the numbers of the training.
-    with torch.random.fork_rng(devices=used_devices(inputs.device)):
+    with forked, Parts(layout.parts, model) as parts:
         for _ in range(_WARM_UP_STEPS + _TIMED_STEPS):
             _wait_for(inputs.device)
             start = time.perf_counter()
-            with layout.autocast(inputs.device):
-                outputs = model(inputs)
-            outputs.float().square().mean().backward()
+            optimizer.zero_grad()
+            parts.backward(step, batch)
+            optimizer.step()
             _wait_for(inputs.device)
             times.append(time.perf_counter() - start)
     return min(times[_WARM_UP_STEPS:])

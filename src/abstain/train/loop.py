@@ -29,6 +29,7 @@ from abstain.train.layout import Layout, used_devices
 from abstain.train.objective import Objective
 from abstain.train.optim import make_optimizer, make_schedule
 from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
+from abstain.train.parts import Parts
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 from abstain.train.tally import SUMS, Tally, means
@@ -106,6 +107,7 @@ class Loop:
                 placed.to(accelerator.device), recipe.average * len(self._training)
             )
         self.model = accelerator.prepare(placed)
+        self.parts = Parts(layout.parts, self.model)
         # Accelerate has one precision per process; a program may train again in another one. So
         # precision is the layout's, and half precision is scaled here.
         self.scaler = torch.amp.GradScaler(
@@ -131,7 +133,8 @@ class Loop:
     def run(self) -> None:
         """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
         devices = used_devices(self.accelerator.device)
-        with InterruptFlag() as interrupted, torch.random.fork_rng(devices=devices):
+        forked = torch.random.fork_rng(devices=devices)
+        with InterruptFlag() as interrupted, forked, self.parts:
             if not self._restore():
                 self._seed_epoch()
             while not self.position.outcome:
@@ -156,6 +159,21 @@ class Loop:
         self._end_epoch()
 
     def _step(self, batch: Batch) -> None:
+        self.optimizer.zero_grad()
+        logits, losses = self.parts.backward(self._judge, batch)
+        if self.recipe.clip is not None:
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.schedule.step()
+        if self.averaged is not None:
+            self.averaged.update(self.plain_model())
+        seen = len(batch.index) if batch.counts else 0
+        self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
+
+    def _judge(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """What a step minimises; the logits and losses of its samples."""
         task, epoch = self.task, self.position.epoch
         given = task.given[batch.index]
         inputs = self.layout.lay(task.encoder.to_model(batch.inputs))
@@ -165,20 +183,9 @@ class Loop:
         total, logits, losses = self.objective.judge(logits, given, epoch, batch.index)
         if task.weights is not None:
             total = (losses * task.weights[batch.index]).sum()
-        self.optimizer.zero_grad()
         # Gradients are averaged over processes: the sum over the global batch, divided by it once.
         loss = total * (batch.counts * self.accelerator.num_processes / batch.total)
-        self.scaler.scale(loss).backward()
-        if self.recipe.clip is not None:
-            self.scaler.unscale_(self.optimizer)
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.schedule.step()
-        if self.averaged is not None:
-            self.averaged.update(self.plain_model())
-        seen = len(given) if batch.counts else 0
-        self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
+        return self.scaler.scale(loss), logits, losses
 
     def _look(self, interrupted: InterruptFlag, last: bool) -> None:
         """Add up the sums of the last steps over all processes, and decide from them."""
@@ -290,11 +297,16 @@ class Loop:
         """
         model = self.model if self.averaged is None else self.current_model()
         model.eval()
+
+        def answer(part: Batch) -> Tensor:
+            inputs = self.layout.lay(self.task.encoder.to_model(part.inputs))
+            with torch.no_grad(), self.layout.autocast(inputs.device):
+                logits: Tensor = model(inputs)
+            return logits
+
         sums = torch.zeros(2, dtype=torch.float64, device=self.accelerator.device)
         for batch in batches.in_order():
-            inputs = self.layout.lay(self.task.encoder.to_model(batch.inputs))
-            with self.layout.autocast(inputs.device):
-                logits = model(inputs)
+            logits = torch.cat(self.parts.each(answer, batch))
             seen = len(logits) if batch.counts else 0
             index, logits = batch.index[:seen], logits[:seen]
             given = labels[index]

@@ -132,7 +132,9 @@ def train(
     layout = _agreed_layout(model, task, recipe, state)
     memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
     precision = cast("Precision", layout.precision)
-    recipe = replace(recipe, model=name, precision=precision, memory_format=memory_format)
+    recipe = replace(
+        recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
+    )
     loop = Loop(
         model,
         task,
@@ -387,7 +389,10 @@ def _agreed_layout(
         sample = next(task.training.epoch(0))
         inputs = task.encoder.to_model(sample.inputs)
         model = model.to(state.device)
-        choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format)]
+        # What a pair keeps depends on the whole batch, and many processes are parts enough.
+        alone = state.num_processes == 1 and recipe.method != coteaching.METHOD
+        parts = recipe.parts if alone else 1
+        choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format, parts)]
     if state.num_processes > 1:
         broadcast_object_list(choice)
     layout: Layout = choice[0]
