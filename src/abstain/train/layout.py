@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.train.batches import Batch
 from abstain.train.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS, _TURNS = 2, 5, 3
@@ -82,8 +81,8 @@ def fastest_layout(
 
 def _in_parts(model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | None) -> Layout:
     """The same layout with this number of parts or, where none is said, with the faster one."""
-    if inputs.device.type != "cpu" or layout.precision == "fp16" or parts == 1:
-        return layout  # a GPU is busy with one; half precision scales one loss
+    if inputs.device.type != "cpu" or parts == 1:
+        return layout
     reason = inseparable(model)
     divided = replace(layout, parts=parts or torch.get_num_threads())
     if parts is not None:
@@ -106,13 +105,12 @@ def used_devices(device: torch.device) -> Iterable[torch.device]:
 
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
     model = layout.place(copy.deepcopy(model))
-    batch = Batch(torch.arange(len(inputs)), layout.lay(inputs), counts=True, total=len(inputs))
+    inputs = layout.lay(inputs)
 
-    def step(part: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        with layout.autocast(inputs.device):
-            outputs = model(part.inputs)
-        losses = outputs.float().square().mean(-1)
-        return losses.sum() / part.total, outputs, losses
+    def answer(part: Tensor) -> Tensor:
+        with layout.autocast(part.device):
+            outputs: Tensor = model(part)
+        return outputs
 
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
     times = []
@@ -123,7 +121,8 @@ def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
             _wait_for(inputs.device)
             start = time.perf_counter()
             optimizer.zero_grad()
-            parts.backward(step, batch)
+            loss = parts(answer, inputs).float().square().mean()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             _wait_for(inputs.device)
             times.append(time.perf_counter() - start)

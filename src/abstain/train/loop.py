@@ -159,8 +159,17 @@ class Loop:
         self._end_epoch()
 
     def _step(self, batch: Batch) -> None:
+        task, epoch = self.task, self.position.epoch
+        given = task.given[batch.index]
+        logits = self._logits(self.model, batch)
+        logits = logits.float() if logits.dtype.itemsize < 4 else logits
+        total, logits, losses = self.objective.judge(logits, given, epoch, batch.index)
+        if task.weights is not None:
+            total = (losses * task.weights[batch.index]).sum()
         self.optimizer.zero_grad()
-        logits, losses = self.parts.backward(self._judge, batch)
+        # Gradients are averaged over processes: the sum over the global batch, divided by it once.
+        loss = total * (batch.counts * self.accelerator.num_processes / batch.total)
+        self.scaler.scale(loss).backward()
         if self.recipe.clip is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
@@ -169,23 +178,17 @@ class Loop:
         self.schedule.step()
         if self.averaged is not None:
             self.averaged.update(self.plain_model())
-        seen = len(batch.index) if batch.counts else 0
+        seen = len(given) if batch.counts else 0
         self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
 
-    def _judge(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """What a step minimises; the logits and losses of its samples."""
-        task, epoch = self.task, self.position.epoch
-        given = task.given[batch.index]
-        inputs = self.layout.lay(task.encoder.to_model(batch.inputs))
-        with self.layout.autocast(inputs.device):
-            logits = self.model(inputs)
-        logits = logits.float() if logits.dtype.itemsize < 4 else logits
-        total, logits, losses = self.objective.judge(logits, given, epoch, batch.index)
-        if task.weights is not None:
-            total = (losses * task.weights[batch.index]).sum()
-        # Gradients are averaged over processes: the sum over the global batch, divided by it once.
-        loss = total * (batch.counts * self.accelerator.num_processes / batch.total)
-        return self.scaler.scale(loss), logits, losses
+    def _logits(self, model: torch.nn.Module, batch: Batch) -> Tensor:
+        def answer(inputs: Tensor) -> Tensor:
+            inputs = self.layout.lay(self.task.encoder.to_model(inputs))
+            with self.layout.autocast(inputs.device):
+                logits: Tensor = model(inputs)
+            return logits
+
+        return self.parts(answer, batch.inputs)
 
     def _look(self, interrupted: InterruptFlag, last: bool) -> None:
         """Add up the sums of the last steps over all processes, and decide from them."""
@@ -297,16 +300,9 @@ class Loop:
         """
         model = self.model if self.averaged is None else self.current_model()
         model.eval()
-
-        def answer(part: Batch) -> Tensor:
-            inputs = self.layout.lay(self.task.encoder.to_model(part.inputs))
-            with torch.no_grad(), self.layout.autocast(inputs.device):
-                logits: Tensor = model(inputs)
-            return logits
-
         sums = torch.zeros(2, dtype=torch.float64, device=self.accelerator.device)
         for batch in batches.in_order():
-            logits = torch.cat(self.parts.each(answer, batch))
+            logits = self._logits(model, batch)
             seen = len(logits) if batch.counts else 0
             index, logits = batch.index[:seen], logits[:seen]
             given = labels[index]

@@ -1,23 +1,25 @@
 """A batch in parts, each computed by a thread of its own, instead of threads in every operation.
 
 On a CPU torch splits every operation over its threads and wakes them some fifty times in a step.
-Where the parts of a batch know nothing of each other, waking each thread once is enough: it takes
-its part through the whole forward and backward pass, and the gradients are added.
+Where the parts of a batch know nothing of each other, waking each thread twice is enough: it takes
+its part through the whole forward pass and later through the backward pass, and the gradients are
+added. What lies between, the loss, sees the whole batch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial, reduce
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from abstain.models import MLP, CifarCNN, MnistCNN, TextLSTM
-from abstain.train.batches import Batch
 
-Step = Callable[[Batch], tuple[Tensor, Tensor, Tensor]]
-"""What is minimised over the samples of a batch, divided by the whole; their logits; losses."""
+Answer: TypeAlias = Callable[[Tensor], Tensor]
+"""From the inputs of samples to their outputs."""
 
+_Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
 # They compute every sample by itself, and the same whenever asked. A batch norm does not, dropout
@@ -54,22 +56,17 @@ def inseparable(model: nn.Module) -> str | None:
 class Parts:
     """The threads that compute the parts of a batch: the caller's, and others in the context.
 
-    Within it each of them computes alone, operations are not split any further.
+    Within it each of them computes alone: operations are not split any further.
 
     Args:
         count: How many parts; with one there are no other threads, and nothing changes.
         model: Its parameters get the gradients.
 
     >>> model = nn.Linear(2, 3)
-    >>> batch = Batch(torch.arange(4), torch.ones(4, 2), counts=True, total=4)
-    >>> def step(part):
-    ...     logits = model(part.inputs)
-    ...     losses = logits.sum(-1)
-    ...     return losses.sum() / part.total, logits, losses
     >>> with Parts(2, model) as parts:
-    ...     logits, losses = parts.backward(step, batch)
-    >>> len(losses), model.weight.grad.sum()
-    (4, tensor(6.))
+    ...     parts(model, torch.ones(4, 2)).sum().backward()
+    >>> model.bias.grad
+    tensor([4., 4., 4.])
     """
 
     def __init__(self, count: int, model: nn.Module) -> None:
@@ -93,54 +90,60 @@ class Parts:
             self._others = None
             torch.set_num_threads(self._operation_threads)
 
-    def each(self, work: Callable[[Batch], _Result], batch: Batch) -> list[_Result]:
-        """What `work` gives for each part, in order; outside the context the whole is one."""
-        if self._others is None:
-            return [work(batch)]
-        first, *rest = _cut(batch, self.count)
+    def __call__(self, answer: Answer, inputs: Tensor) -> Tensor:
+        """The outputs of a batch; outside the context it is computed as a whole."""
+        if self._others is None or len(inputs) < self.count:
+            return answer(inputs)
+        parts = inputs.tensor_split(self.count)
+        if not torch.is_grad_enabled():
+            return torch.cat(self.each(partial(_answer, answer, graph=False), parts))
+        outputs: Tensor = _Joined.apply(self, answer, parts, *self._parameters)  # type: ignore[no-untyped-call]
+        return outputs
+
+    def each(self, work: Callable[[_Part], _Result], parts: Sequence[_Part]) -> list[_Result]:
+        """What `work` gives for each part, in order; the first is computed by the caller."""
+        assert self._others is not None
+        first, *rest = parts
         pending = [self._others.submit(work, part) for part in rest]
         return [work(first), *(part.result() for part in pending)]
 
-    def backward(self, step: Step, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Add the gradient of a step to the parameters; logits and losses of its samples.
 
-        With several parts, the gradient takes the place of what there was.
-        """
-        if self._others is None:
-            loss, logits, losses = step(batch)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return logits.detach(), losses.detach()
+class _Joined(torch.autograd.Function):
+    """The outputs of all parts as one; backward, every part computes its share of the gradient."""
 
-        def computed(part: Batch) -> tuple[tuple[Tensor | None, ...], Tensor, Tensor]:
-            loss, logits, losses = step(part)
-            # Not by loss.backward(): whichever thread came last would be added last, and sums of
-            # three and more would round differently each time.
-            gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
-            return gradients, logits.detach(), losses.detach()
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        parts: Parts,
+        answer: Answer,
+        inputs: Sequence[Tensor],
+        *parameters: Tensor,
+    ) -> Tensor:
+        ctx.parts, ctx.parameters = parts, parameters
+        ctx.outputs = parts.each(partial(_answer, answer, graph=True), inputs)
+        return torch.cat([outputs.detach() for outputs in ctx.outputs])
 
-        gradients, logits_of, losses_of = zip(*self.each(computed, batch), strict=True)
-        for parameter, *parts in zip(self._parameters, *gradients, strict=True):
-            parameter.grad = _sum_like(parameter, [part for part in parts if part is not None])
-        return torch.cat(logits_of), torch.cat(losses_of)
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        parameters: Sequence[Tensor] = ctx.parameters
+
+        def share(part: tuple[Tensor, Tensor]) -> tuple[Tensor | None, ...]:
+            outputs, gradient = part
+            return torch.autograd.grad(outputs, parameters, gradient, allow_unused=True)
+
+        outputs, ctx.outputs = ctx.outputs, None
+        gradients = torch.split(gradient, [len(part) for part in outputs])
+        shares = ctx.parts.each(share, list(zip(outputs, gradients, strict=True)))
+        # In the order of the parts, whichever was done first: sums are to round the same each time.
+        return None, None, None, *(_sum(column) for column in zip(*shares, strict=True))
 
 
-def _cut(batch: Batch, count: int) -> Iterator[Batch]:
-    """Parts of a batch, none of them empty, that still know how large the whole is."""
-    count = min(count, len(batch.index))
-    pieces = zip(batch.index.tensor_split(count), batch.inputs.tensor_split(count), strict=True)
-    for index, inputs in pieces:
-        yield Batch(index=index, inputs=inputs, counts=batch.counts, total=batch.total)
+def _answer(answer: Answer, inputs: Tensor, *, graph: bool) -> Tensor:
+    """Whether a graph is made is every thread's own setting."""
+    with torch.set_grad_enabled(graph):
+        return answer(inputs)
 
 
-def _sum_like(parameter: Tensor, gradients: list[Tensor]) -> Tensor | None:
-    """The sum, in the order given; in the memory format of the parameter, as optimisers need it."""
-    if not gradients:
-        return None
-    first, *others = gradients
-    total = torch.empty_like(parameter)
-    if not others:
-        return total.copy_(first)
-    torch.add(first, others[0], out=total)
-    for gradient in others[1:]:
-        total += gradient
-    return total
+def _sum(gradients: Sequence[Tensor | None]) -> Tensor | None:
+    known = [gradient for gradient in gradients if gradient is not None]
+    return reduce(torch.add, known) if known else None

@@ -389,9 +389,7 @@ def _agreed_layout(
         sample = next(task.training.epoch(0))
         inputs = task.encoder.to_model(sample.inputs)
         model = model.to(state.device)
-        # What a pair keeps depends on the whole batch, and many processes are parts enough.
-        alone = state.num_processes == 1 and recipe.method != coteaching.METHOD
-        parts = recipe.parts if alone else 1
+        parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
         choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format, parts)]
     if state.num_processes > 1:
         broadcast_object_list(choice)
