@@ -32,6 +32,7 @@ from abstain import Recipe
 from abstain.data import load
 from abstain.scores.label_quality import label_quality
 from abstain.scores.noise_rate import estimate_noise
+from abstain.train.recipe import DEFAULT_METHOD
 from abstain.train.run import train
 
 COVERAGE, MEAN_ERROR = 0.9, 0.02
@@ -183,7 +184,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("results/noise-rate.json"))
-    parser.add_argument("--method", default=Recipe().method, help="as `abstain train` knows it")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="as `abstain train` knows it")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
