@@ -156,7 +156,7 @@ def main():
     data, test, encoder = noisy_digits(arguments.flip)
     inputs = encoder.encode(data)
     example = encoder.to_model(inputs[:BATCH])
-    layout = fastest_layout(make_model("mnist-cnn", encoder, 10, seed=0), example, parts=None)
+    layout = fastest_layout(make_model("mnist-cnn", encoder, 10, seed=0), example)
 
     ours = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
     nll = make_loop(data, encoder, inputs, layout, CrossEntropy, NoLedger())

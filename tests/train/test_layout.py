@@ -50,6 +50,40 @@ def test_what_a_recipe_says_is_kept_unmeasured(monkeypatch, precision, memory_fo
     assert layout == Layout(memory_format == "channels-last", precision)
 
 
+@pytest.mark.parametrize(
+    ("divided", "chosen"),
+    [
+        (0.0090, 2),
+        (0.0096, 1),  # not worth it: less than a twentieth
+        (0.0200, 1),
+    ],
+)
+def test_parts_have_to_earn_their_place(monkeypatch, divided, chosen):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    measured(monkeypatch, {Layout(): 0.0100, Layout(parts=2): divided})
+    layout = fastest_layout(torch.nn.Linear(2, 2), torch.zeros(4, 2), "fp32")
+    assert layout == Layout(parts=chosen)
+
+
+def test_parts_of_a_step_too_short_to_measure_are_left(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    measured(monkeypatch, {Layout(): 0.0009, Layout(parts=2): 0.0005})
+    assert fastest_layout(torch.nn.Linear(2, 2), torch.zeros(4, 2), "fp32") == Layout()
+
+
+@pytest.mark.parametrize("layer", [torch.nn.BatchNorm2d(4), torch.nn.Dropout(0.1)])
+def test_models_that_mix_samples_or_draw_numbers_are_left_whole(monkeypatch, layer):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(module, "_seconds", None)  # it would fail
+    model = torch.nn.Sequential(NET, layer)
+    assert fastest_layout(model, IMAGES, "fp32", "contiguous") == Layout()
+
+
+def test_parts_are_measured_for_real():
+    model = torch.nn.Sequential(NET, torch.nn.Flatten())
+    assert module._seconds(model, IMAGES, Layout(True, "bf16", 2)) > 0
+
+
 def test_measuring_changes_neither_model_nor_random_numbers():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Dropout(), torch.nn.Flatten())
     before = {name: x.clone() for name, x in model.state_dict().items()}

@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch import Tensor
 from abstain.errors import AbstainError
 from abstain.train.parts import Parts, inseparable
 
-_WARM_UP_STEPS, _TIMED_STEPS, _TURNS = 2, 5, 3
+_WARM_UP_STEPS, _TIMED_STEPS = 2, 5
+_TURNS, _PATIENCE = 5, 2.0
 # Anything but the plain layout has to earn its place by a share of the step and by a time that is
 # not chance: the same training is to choose the same layout every time it is measured.
 _WORTH_IT, _LEAST_GAIN = 0.9, 1e-3
@@ -21,7 +23,7 @@ _PARTS_WORTH_IT, _LEAST_GAIN_OF_PARTS = 0.95, 5e-4
 
 @dataclass(frozen=True)
 class Layout:
-    """How tensors lie in memory and in which precision a step is computed."""
+    """How tensors lie in memory, and in which precision and how many parts a step is computed."""
 
     channels_last: bool = False
     precision: str = "fp32"
@@ -52,7 +54,7 @@ def fastest_layout(
     inputs: Tensor,
     precision: str = "auto",
     memory_format: str = "auto",
-    parts: int | None = 1,
+    parts: int | Literal["auto"] = "auto",
 ) -> Layout:
     """The layout in which a step on this batch takes least time.
 
@@ -61,7 +63,7 @@ def fastest_layout(
         inputs: a batch as the model takes it.
         precision: "auto" tries fp32 and bf16; anything else is kept.
         memory_format: "auto" tries both on images; "contiguous" or "channels-last" is kept.
-        parts: None tries, on a CPU, as many as torch has threads, where the samples of a batch
+        parts: "auto" tries, on a CPU, as many as torch has threads, where the samples of a batch
             know nothing of each other; a number is kept.
     """
     formats = {"contiguous": [False], "channels-last": [True]}.get(memory_format, [False, True])
@@ -79,23 +81,27 @@ def fastest_layout(
     return _in_parts(model, inputs, best, parts)
 
 
-def _in_parts(model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | None) -> Layout:
+def _in_parts(
+    model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | Literal["auto"]
+) -> Layout:
     """The same layout with this number of parts or, where none is said, with the faster one."""
-    if inputs.device.type != "cpu" or parts == 1:
+    divided = replace(layout, parts=torch.get_num_threads() if parts == "auto" else parts)
+    if inputs.device.type != "cpu" or divided == layout:
         return layout
     reason = inseparable(model)
-    divided = replace(layout, parts=parts or torch.get_num_threads())
-    if parts is not None:
+    if parts != "auto":
         if reason is not None:
             raise AbstainError(f"parts must be 1 for a model with {reason}, got {parts}")
         return divided
-    if reason is not None or divided == layout:
+    if reason is not None:
         return layout
-    # In turn: what else the machine does is to slow both.
-    times = [[_seconds(model, inputs, x) for x in (layout, divided)] for _ in range(_TURNS)]
-    whole, by_parts = (min(column) for column in zip(*times, strict=True))
-    enough = min(_PARTS_WORTH_IT * whole, whole - _LEAST_GAIN_OF_PARTS)
-    return divided if by_parts < enough else layout
+    pairs: list[tuple[float, float]] = []
+    end = time.monotonic() + _PATIENCE
+    while len(pairs) < _TURNS and (not pairs or time.monotonic() < end):
+        # In turn: what else the machine does is to slow both.
+        pairs.append((_seconds(model, inputs, layout), _seconds(model, inputs, divided)))
+    won = [x < min(_PARTS_WORTH_IT * y, y - _LEAST_GAIN_OF_PARTS) for y, x in pairs]
+    return divided if sum(won) > len(won) / 2 else layout
 
 
 def used_devices(device: torch.device) -> Iterable[torch.device]:

@@ -69,8 +69,8 @@ class Recipe:
     """Auto is measured when the training begins, and what was chosen is recorded."""
     memory_format: MemoryFormat = "auto"
     """How images lie in memory; likewise. It changes how sums round, so a repetition needs it."""
-    parts: int | None = None
-    """Parts of a batch that a CPU computes side by side; None is measured, and likewise."""
+    parts: int | Literal["auto"] = "auto"
+    """How many parts of a batch a CPU computes side by side; likewise."""
     stop: StopName = "never"
     rate: float | None = None
     """Share of wrong labels, for the analytical stop and for co-teaching."""
@@ -113,8 +113,10 @@ class Recipe:
             if value not in get_args(allowed):
                 options = ", ".join(get_args(allowed))
                 raise AbstainError(f"{name} must be one of {options}, got {value!r}")
-        for name in ("epochs", "batch", "parts", "patience"):
+        for name in ("epochs", "batch", "patience"):
             _check(name, getattr(self, name), lambda x: _whole(x, 1), "a whole number, at least 1")
+        if self.parts != "auto":
+            _check("parts", self.parts, lambda x: _whole(x, 1), "auto, or a whole number from 1 on")
         _check("warm_up", self.warm_up, lambda x: _whole(x, 0), "a whole number, at least 0")
         for name in ("seed_noise", "seed_init", "seed_order"):
             # Seeds of epochs and processes are derived from these, and torch takes 63 bits.
