@@ -163,7 +163,7 @@ def test_launchers_run_the_command_line(begun, tmp_path, launcher, processes):
     one, arguments = begun("one", epochs=2, warm_up=1)
     small.start(arguments)
     two, source, net = tmp_path / "two", arguments["source"], arguments["recipe"]["model"]
-    settings = f"--batch {BATCH} --lr 0.01 --epochs 2 --warm-up 1 --json".split()
+    settings = f"--batch {BATCH} --lr 0.01 --epochs 2 --warm-up 1 --method schedule --json".split()
     done = subprocess.run(
         [sys.executable, "-m", *launcher.split(), "-m", "abstain", "train", source, *settings,
          "--test", source, "--model", net, "--out", str(two)],
