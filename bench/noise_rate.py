@@ -97,7 +97,7 @@ def one_run(name, kind, rate, seed, method):
     given = trained.data.given.numpy()
     true = given if trained.data.true is None else trained.data.true.numpy()
     wrong = given != true
-    quality = label_quality(trained.ledger, given)
+    quality = label_quality(trained.ledger, given, trained.held_out)
     estimate = estimate_noise(quality, given, trained.data.num_classes)
     row = {
         "set": name,

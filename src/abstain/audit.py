@@ -320,7 +320,7 @@ def audit(
         chosen = recipe or (None if method is None else Recipe.of(method))
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
-        quality = label_quality(trained.ledger, data.given.numpy())
+        quality = label_quality(trained.ledger, data.given.numpy(), trained.held_out)
     else:
         numbers = None if _are_columns(features) else features
         said = {"recipe": recipe, "method": method, "model": model, "features": numbers}

@@ -2,13 +2,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from simulated import simulated_run
 from sklearn.metrics import f1_score
 
 from abstain.errors import AbstainError
 from abstain.noise import check_transition, pairflip, symmetric
 from abstain.scores.label_quality import label_quality, label_quality_from_probabilities
-from abstain.scores.noise_model import Early, estimate_transition, find_plateau
+from abstain.scores.ledger import Ledger
+from abstain.scores.noise_model import Early, HeldOut, estimate_transition, find_plateau
 from abstain.scores.noise_rate import estimate_noise
 
 KINDS = [
@@ -225,3 +227,26 @@ def test_intervals_cover_the_truth_in_real_trainings():
             errors.append(abs(estimate.rate.value - wrong.mean()))
     assert np.mean(covered) >= 0.9
     assert np.mean(errors) <= 0.025
+
+
+def test_errors_of_the_model_are_counted_off_the_rate_and_open_it_from_below():
+    # Right labels only; a model that is wrong about a fifth of them, however sure it is.
+    rng = np.random.default_rng(0)
+    given = rng.integers(0, 4, 2000)
+    believed = np.where(rng.random(2000) < 0.2, (given + 1) % 4, given)
+    ledger = Ledger(2000)
+    for epoch in range(3):
+        logits = 2 * torch.nn.functional.one_hot(torch.from_numpy(believed), 4).float()
+        logits += torch.from_numpy(rng.normal(size=(2000, 4)).astype(np.float32)) / 2
+        ledger.update(
+            torch.arange(2000), logits, torch.from_numpy(given), has_abstention=False, epoch=epoch
+        )
+    blind = estimate_noise(label_quality(ledger, given), given, 4).rate
+    poor = HeldOut(epoch=3, accuracy=0.6, samples=400)
+    told = estimate_noise(label_quality(ledger, given, poor), given, 4).rate
+    assert blind.low > 0.1
+    assert told.low == 0.0
+    assert told.value < blind.value / 2
+    # One that meets as many held-out labels as are right has no errors to count off.
+    good = HeldOut(epoch=3, accuracy=0.81, samples=400)
+    assert estimate_noise(label_quality(ledger, given, good), given, 4).rate.value == blind.value

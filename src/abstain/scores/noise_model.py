@@ -8,6 +8,9 @@ transition matrix. Going down from the surest, that share first stays level, the
 of the model come in: the *plateau* ends there (Lepski's rule: as far as the rise is explained by
 chance).
 
+Where labels were set aside, how many of them the model met says how often it errs itself; of these
+errors a part looks like wrong labels even where it is surest, and is counted off (`HeldOut`).
+
 What a sample was believed to be over the whole training (`evidence`) and how often its rival is
 mistaken for its label then make the odds that its label is right, shifted so that as many labels
 are expected to be wrong as the plateau says.
@@ -42,11 +45,38 @@ _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.07, 0.003
 # However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
 _LEAST_BEYOND = 0.25
+# Errors of the model, of which half show on the plateau.
+_FEW_ERRORS = 0.05
 _DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
 _PRIOR_WEIGHT, _WEIGHT_OF_POOR_PRIOR = 2.0, 0.7
 _BINS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """What a model had learnt where it was best on labels set aside.
+
+    >>> round(HeldOut(epoch=4, accuracy=0.76, samples=1000).errors(rate=0.2), 3)
+    0.051
+    """
+
+    epoch: int
+    """Epochs it had trained for."""
+    accuracy: float
+    """Share of the labels set aside that it met."""
+    samples: int
+    """How many were set aside."""
+
+    def errors(self, rate: float, chances: float = 0.0) -> float:
+        """Share of right labels that it contradicts, if `rate` of all labels are wrong.
+
+        With `chances`, by how many standard errors it may have been unlucky.
+        """
+        share = (self.accuracy * self.samples + 1) / (self.samples + 2)
+        share += chances * float(np.sqrt(share * (1 - share) / self.samples))
+        return min(max(0.0, 1 - share / max(1 - rate, 1e-9)), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +115,8 @@ class NoiseModel:
     transition: Doubles
     """T[i, j] = P(given = j | true = i), estimated from the counts."""
     rate: float
+    doubt: float
+    """By how much the rate may be too high, because errors of the model look like wrong labels."""
     logits: Floats
     """(N,) log odds that the label is right, up to `offset`."""
     offset: float
@@ -108,6 +140,7 @@ def fit_noise_model(
     epochs: Sequence[Early],
     contradicted: float,
     num_classes: int,
+    held_out: HeldOut | None = None,
 ) -> NoiseModel:
     """Fit the model.
 
@@ -119,6 +152,7 @@ def fit_noise_model(
         epochs: Beliefs of single epochs in order, to compare with.
         contradicted: Share of labels that the model contradicts in the end.
         num_classes: Number of classes m.
+        held_out: How good the model was on labels set aside, where that is known.
     """
     plateau, counts = find_plateau(early, given, num_classes)
     others = tuple(find_plateau(epoch, given, num_classes)[0] for epoch in epochs)
@@ -130,6 +164,13 @@ def fit_noise_model(
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
+    doubt = 0.0
+    if held_out is not None:
+        # Right labels that a model contradicts out of sample, it contradicts here too, least where
+        # it is surest: the fewer it is wrong on, the smaller the part of them that shows.
+        errors = held_out.errors(rate, chances=1.0)
+        rate, doubt = rate - errors**2 / (errors + _FEW_ERRORS), held_out.errors(rate)
+        rate = max(rate, 0.0)
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
     # Where there is no plateau, the counts are as much of the model's errors as of wrong labels.
@@ -147,6 +188,7 @@ def fit_noise_model(
         counts=counts,
         transition=transition,
         rate=rate,
+        doubt=doubt,
         logits=logits,
         offset=offset,
     )

@@ -21,6 +21,7 @@ from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
+from abstain.scores.noise_model import HeldOut
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
@@ -59,6 +60,19 @@ class Trained:
     def test_accuracy(self) -> float | None:
         """Of the model, where test labels are known."""
         return self.history.epochs[self.epoch - 1].get("test_accuracy")
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """How good the warm-up was where its held-out loss turned; None where there is none."""
+        rows = [r for r in self.history.epochs if r.get("validation_loss", math.nan) < math.inf]
+        if self.recipe.warm_up_ends != "held-out" or not rows:
+            return None
+        best = min(rows, key=lambda row: row["validation_loss"])
+        return HeldOut(
+            epoch=int(best["epoch"]),
+            accuracy=best["validation_accuracy"],
+            samples=held_out_samples(len(self.data)),
+        )
 
     def summary(self) -> dict[str, Any]:
         """The outcome in a few plain values; what is not a number is left out."""
