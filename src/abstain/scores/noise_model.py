@@ -166,11 +166,14 @@ def fit_noise_model(
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
     doubt = 0.0
     if held_out is not None:
-        # Right labels that a model contradicts out of sample, it contradicts here too, least where
-        # it is surest: the fewer it is wrong on, the smaller the part of them that shows.
+        # Right labels that a model contradicts out of sample, it may contradict here too, least
+        # where it is surest: the fewer it is wrong on, the smaller the part of them that shows.
+        # They are counted off as far as they could explain more than half of the rate: with less,
+        # say where every other label went to the next class, the plateau is known to be right.
+        doubt = held_out.errors(rate)
         errors = held_out.errors(rate, chances=1.0)
-        rate, doubt = rate - errors**2 / (errors + _FEW_ERRORS), held_out.errors(rate)
-        rate = max(rate, 0.0)
+        explained = min(max(2 * doubt / max(rate, 1e-9) - 1, 0.0), 1.0)
+        rate = max(rate - explained * errors**2 / (errors + _FEW_ERRORS), 0.0)
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
     # Where there is no plateau, the counts are as much of the model's errors as of wrong labels.
