@@ -364,6 +364,7 @@ def run(options):
                     if side == "abstain":
                         layouts[name] = layout(row)
                     row |= {"samples": len(data), "classes": data.num_classes}
+                    row["usual"] = options.epochs is None
                     row |= {"threads": options.threads, "machine": machine(), "commit": commit()}
                     row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
                     options.results.parent.mkdir(exist_ok=True)
@@ -400,13 +401,19 @@ RIVALS = {
     "the best of all these in each setting": RANKINGS[1:],
 }
 METRICS = {"auroc": "AUROC", "ap": "average precision"}
+JUDGED = {
+    **{metric: (name, RANKINGS[1:]) for metric, name in METRICS.items()},
+    "f1": ("F1 of the flags", ("cleanlab",)),
+    "error": ("error of the rate", ("joint", "count")),
+}
 
 
 def complete(rows):
     """{(data, kind, rate): {seed: {side: row}}}, of the newest rows, where no side is missing."""
     newest = {}
     for row in sorted(rows, key=lambda row: row["at"]):
-        newest[tuple(row[name] for name in ("data", *SETTING, "side"))] = row
+        if row["usual"]:
+            newest[tuple(row[name] for name in ("data", *SETTING, "side"))] = row
     found = defaultdict(lambda: defaultdict(dict))
     for (data, kind, rate, seed, side), row in newest.items():
         found[data, kind, rate][seed][side] = row
@@ -455,13 +462,17 @@ def is_decidable(setting, seeds):
     return classes > 2 or setting[2] < 0.5
 
 
+def better(line, rivals, metric):
+    """The rivals that have a better figure than we, to three decimals, the best first."""
+    sign = -1 if metric == "error" else 1
+    ours = sign * round(line["abstain", metric], 3)
+    ahead = [name for name in rivals if sign * round(line[name, metric], 3) > ours]
+    return sorted(ahead, key=lambda name: -sign * line[name, metric])
+
+
 def wins(lines, rivals, metric):
-    """For each line, whether we are as good as the best of the rivals, to three decimals."""
-    return {
-        setting: round(line["abstain", metric], 3)
-        >= max(round(line[name, metric], 3) for name in rivals)
-        for setting, line in lines.items()
-    }
+    """For each line, whether none of the rivals is better."""
+    return {setting: not better(line, rivals, metric) for setting, line in lines.items()}
 
 
 def time_ratios(whole, side, figure):
@@ -487,17 +498,17 @@ def page(rows):
         of_set = {s: line for s, line in lines.items() if s[0] == name}
         if of_set:
             parts += set_section(name, of_set, whole)
-    parts += [missing_section(whole), versions_section(whole)]
+    parts += [*epochs_section(rows, lines), missing_section(whole), versions_section(whole)]
     return "\n".join(parts) + "\n"
 
 
 INTRODUCTION = f"""# One training against five
 Which labels are wrong? `abstain.audit` asks one training; cleanlab asks five, each of which has not seen the labels that it judges; AUM and the loss ask one training by cross-entropy. Here all see the same wrong labels, planted on purpose, with the same network, epochs and batch, in the same loop. This page is made by `python bench/audit.py --report` from `results/audit-bench.jsonl`.
 
-- Images and texts are trained for {EPOCHS} epochs, tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), on all sides alike.
+- Images and texts are trained for {EPOCHS} epochs, tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), on all sides alike. Where that is too long for cross-entropy, a section below says what fewer would have given.
 - *abstain*: `audit()` with its defaults; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
 - Flags: `is_label_issue` against what `find_label_issues` prunes by default. Rates: `noise_rate` against one less the trace of cleanlab's joint, and against its `num_label_issues`. AUM's own way to flag takes further trainings and is not here.
-- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak.
+- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training.
 - Of two classes, pairflip is symmetric noise, label by label, and is left out. With 60% of two classes wrong, no one can know which 60%: shown (†), not counted.
 - "Better or equal" compares means over seeds to three decimals.
 """  # noqa: E501
@@ -512,6 +523,12 @@ def score_section(whole, counted, runs):
         both = sum(all(won[setting] for won in by_metric) for setting in counted)
         cells = [f"{sum(won.values())} of {n}" for won in by_metric]
         yield f"| {name} | {' | '.join(cells)} | {both} of {n} |"
+    f1, error = (wins(counted, JUDGED[metric][1], metric) for metric in ("f1", "error"))
+    yield (
+        f"\nAgainst cleanlab, the flags have a better or equal F1 in {sum(f1.values())} of {n} "
+        f"settings, and the estimated rate is as near or nearer in {sum(error.values())} (than "
+        "the nearer of its two)."
+    )
     first = [wins(counted, CLEANLAB, metric) for metric in METRICS]
     enough = all(sum(won.values()) >= ENOUGH_WINS * n for won in first)
     yield (
@@ -535,18 +552,11 @@ def losses_section(counted):
     yield "\n## Where we lose"
     lost = []
     for setting, line in counted.items():
-        for metric, metric_name in METRICS.items():
-            ours = line["abstain", metric]
-            better = sorted(
-                ((line[name, metric], name) for name in RANKINGS[1:]
-                 if round(line[name, metric], 3) > round(ours, 3)),
-                reverse=True,
-            )  # fmt: skip
-            if better:
-                said = ", ".join(f"{name} {value:.3f}" for value, name in better)
-                lost.append(
-                    f"| {' '.join(map(str, setting))} | {metric_name} | {ours:.3f} | {said} |"
-                )
+        for metric, (name, rivals) in JUDGED.items():
+            if ahead := better(line, rivals, metric):
+                theirs = ", ".join(f"{rival} {line[rival, metric]:.3f}" for rival in ahead)
+                ours = f"{line['abstain', metric]:.3f}"
+                lost.append(f"| {' '.join(map(str, setting))} | {name} | {ours} | {theirs} |")
     if not lost:
         yield "Nowhere, on what was run."
         return
@@ -592,6 +602,44 @@ def _words(setting, whole):
     return f"{setting[1]} {setting[2]}{mark}"
 
 
+def epochs_section(rows, lines):
+    """What other numbers of epochs would have given: the usual ones are not everyone's best."""
+    tried = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if not row["usual"] and row["side"] != "nll":
+            setting = (row["data"], row["kind"], row["rate"])
+            tried[setting][row["side"], row["epochs"]].append(row)
+    if not tried:
+        return
+    columns = sorted({column for found in tried.values() for column in found})
+    yield (
+        "\n## Other numbers of epochs\nAUROC / average precision, for cleanlab the best of its "
+        "three in each. Nobody who audits labels of their own could know which number is best.\n"
+    )
+    names = [f"{side}, {epochs} epochs" for side, epochs in columns]
+    yield f"| | abstain, as above | cleanlab, as above | {' | '.join(names)} |"
+    yield "|---" * (3 + len(columns)) + "|"
+    for setting in (s for s in lines if s in tried):
+        cells = []
+        for rivals in (("abstain",), CLEANLAB):
+            line = lines[setting]
+            cells.append(" / ".join(_best(line[name, m] for name in rivals) for m in METRICS))
+        for column in columns:
+            found = [row["rankings"].values() for row in tried[setting][column]]
+            cells.append(
+                " / ".join(
+                    f"{np.mean([max(x[m] for x in one) for one in found]):.3f}" for m in METRICS
+                )
+                if found
+                else "–"
+            )
+        yield f"| {' '.join(map(str, setting))} | {' | '.join(cells)} |"
+
+
+def _best(values):
+    return f"{max(values):.3f}"
+
+
 def missing_section(whole):
     classes = {name: 2 if name in ("breast cancer", "imdb") else 10 for name in SETS}
     wanted = {(name, *setting) for name in SETS for setting in settings(classes[name])}
@@ -625,7 +673,9 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--device", choices=("auto", "cpu"), default="auto")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--epochs", type=int, help="instead of the usual ones, to try it out")
+    parser.add_argument(
+        "--epochs", type=int, help="instead of the usual ones; told apart on the page"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no more after")
     parser.add_argument("--again", action="store_true", help="run also what is there")
     parser.add_argument("--cleanlab", type=Path, help="folder with the unpacked wheel")

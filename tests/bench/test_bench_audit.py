@@ -122,8 +122,8 @@ def rows_of(setting, ours, theirs, seed=0, classes=10):
     data, kind, rate = setting
     common = {
         "data": data, "kind": kind, "rate": rate, "seed": seed, "epochs": 15, "truth": rate,
-        "versions": {"abstain": "0"}, "samples": 100, "classes": classes, "seconds": 1.0,
-        "cpu_seconds": 1.0, "gained_mib": 1.0, "device": "cpu", "machine": "m", "threads": 1,
+        "versions": {"abstain": "0"}, "samples": 100, "classes": classes, "usual": True,
+        "seconds": 1.0, "cpu_seconds": 1.0, "gained_mib": 1.0, "device": "cpu", "machine": "m", "threads": 1,
         "commit": "c", "at": "2026-01-01", "recipe": {"model": "n", "epochs": 15, "batch": 1},
     }  # fmt: skip
 
@@ -179,6 +179,17 @@ def test_the_newest_line_holds(bench):
     old = rows_of(("mnist-5k", "symmetric", 0.1), 0.7, 0.8)
     new = [row | {"at": "2026-01-02"} for row in rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)]
     assert "| AUM | 1 of 1 |" in bench.page(new[:1] + old)
+
+
+def test_other_epochs_are_told_apart(bench):
+    rows = rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)
+    fewer = rows_of(("mnist-5k", "symmetric", 0.1), 0.7, 0.95)
+    rows += [row | {"usual": False, "epochs": 5, "at": "2026-01-02"} for row in fewer]
+    text = bench.page(rows)
+    assert "| AUM | 1 of 1 |" in text
+    said = text.split("## Other numbers of epochs")[1]
+    assert "| abstain, 5 epochs | cleanlab, 5 epochs |" in said
+    assert "| 0.900 / 0.900 | 0.800 / 0.800 | 0.700 / 0.700 | 0.950 / 0.950 |" in said
 
 
 @pytest.mark.slow
