@@ -24,7 +24,7 @@ compare: setup  ## train by cross-entropy and by abstain on labels of which 40% 
 	$(BIN)/python examples/digits.py
 
 test: setup lint types layers  ## everything CI checks
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4
 
 test-slow: setup  ## the long tests too
 	$(BIN)/pytest -m ''

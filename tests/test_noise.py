@@ -200,10 +200,10 @@ def test_symmetric_any_keeps_some():
 def test_a_million_labels_take_less_than_half_a_second():
     true, matrix = draw_labels(100, 10**6), noise.symmetric(100, 0.4)
 
-    def seconds():
-        start = time.perf_counter()
+    def seconds():  # of this process: others may hold the cores
+        start = time.process_time()
         noise.corrupt(true, matrix, np.random.default_rng(0), exact=True)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(seconds() for _ in range(3)) < 0.5
 

@@ -63,7 +63,7 @@ class Trust:
     >>> for _ in range(9):
     ...     trust.update(torch.tensor([0]), torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([1]))
     >>> trust.of(torch.tensor([0, 1]))
-    tensor([0.0143, 1.0000])
+    tensor([0.0139, 1.0000])
     """
 
     def __init__(
