@@ -121,10 +121,11 @@ def rows_of(setting, ours, theirs, seed=0, classes=10):
     """Lines of all sides, with the same figures for all rivals."""
     data, kind, rate = setting
     common = {
-        "data": data, "kind": kind, "rate": rate, "seed": seed, "epochs": 15, "truth": rate,
-        "versions": {"abstain": "0"}, "samples": 100, "classes": classes, "usual": True,
-        "seconds": 1.0, "cpu_seconds": 1.0, "gained_mib": 1.0, "device": "cpu", "machine": "m", "threads": 1,
-        "commit": "c", "at": "2026-01-01", "recipe": {"model": "n", "epochs": 15, "batch": 1},
+        "data": data, "kind": kind, "rate": rate, "seed": seed, "epochs": 15, "usual": True,
+        "truth": rate, "samples": 100, "classes": classes, "versions": {"abstain": "0"},
+        "seconds": 1.0, "cpu_seconds": 1.0, "gained_mib": 1.0, "device": "cpu", "machine": "m",
+        "threads": 1, "recipe": {"model": "n", "epochs": 15, "batch": 1}, "commit": "c",
+        "at": "2026-01-01",
     }  # fmt: skip
 
     def side(name, rankings, figure, flags=(), rates=()):
