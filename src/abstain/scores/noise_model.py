@@ -115,8 +115,10 @@ class NoiseModel:
     transition: Doubles
     """T[i, j] = P(given = j | true = i), estimated from the counts."""
     rate: float
+    seen: float
+    """The rate before errors of the model were counted off."""
     doubt: float
-    """By how much the rate may be too high, because errors of the model look like wrong labels."""
+    """By how much it may be too high, because errors of the model look like wrong labels."""
     logits: Floats
     """(N,) log odds that the label is right, up to `offset`."""
     offset: float
@@ -164,14 +166,14 @@ def fit_noise_model(
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
-    doubt = 0.0
+    seen, doubt = rate, 0.0
     if held_out is not None:
         # Right labels that a model contradicts out of sample, it may contradict here too, least
         # where it is surest: the fewer it is wrong on, the smaller the part of them that shows.
-        # They are counted off as far as they could explain more than half of the rate: with less,
-        # say where every other label went to the next class, the plateau is known to be right.
+        # They are counted off if they are surely there, and as far as they could explain more
+        # than half of the rate: with less, the plateau is known to be right.
         doubt = held_out.errors(rate)
-        errors = held_out.errors(rate, chances=1.0)
+        errors = held_out.errors(rate, chances=2.0)
         explained = min(max(2 * doubt / max(rate, 1e-9) - 1, 0.0), 1.0)
         rate = max(rate - explained * errors**2 / (errors + _FEW_ERRORS), 0.0)
     rivals = np.where(known, rival, given)
@@ -191,6 +193,7 @@ def fit_noise_model(
         counts=counts,
         transition=transition,
         rate=rate,
+        seen=seen,
         doubt=doubt,
         logits=logits,
         offset=offset,
