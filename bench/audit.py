@@ -626,7 +626,7 @@ def epochs_section(rows, whole):
         if is_decidable(setting, whole[setting]):
             theirs = [
                 cells[1],
-                *(c for c, x in zip(cells[2:], columns, strict=False) if x[0] == "cleanlab"),
+                *(c for c, x in zip(cells[2:], columns, strict=True) if x[0] == "cleanlab"),
             ]
             for metric, outcomes in won.items():
                 best = max(round(c[metric], 3) for c in theirs if c)
