@@ -229,7 +229,7 @@ def test_intervals_cover_the_truth_in_real_trainings():
     assert np.mean(errors) <= 0.025
 
 
-def test_errors_of_the_model_are_counted_off_the_rate_and_open_it_from_below():
+def test_errors_of_the_model_open_the_rate_from_below():
     # Right labels only; a model that is wrong about a fifth of them, however sure it is.
     rng = np.random.default_rng(0)
     given = rng.integers(0, 4, 2000)
@@ -242,11 +242,11 @@ def test_errors_of_the_model_are_counted_off_the_rate_and_open_it_from_below():
             torch.arange(2000), logits, torch.from_numpy(given), has_abstention=False, epoch=epoch
         )
     blind = estimate_noise(label_quality(ledger, given), given, 4).rate
-    poor = HeldOut(epoch=3, accuracy=0.6, samples=400)
+    poor = HeldOut(epoch=3, accuracy=0.5, samples=400)
     told = estimate_noise(label_quality(ledger, given, poor), given, 4).rate
     assert blind.low > 0.1
     assert told.low == 0.0
-    assert told.value < blind.value / 2
-    # One that meets as many held-out labels as are right has no errors to count off.
+    assert (told.value, told.high) == (blind.value, blind.high)
+    # One that meets as many held-out labels as are right has no errors that could look like wrong.
     good = HeldOut(epoch=3, accuracy=0.81, samples=400)
-    assert estimate_noise(label_quality(ledger, given, good), given, 4).rate.value == blind.value
+    assert estimate_noise(label_quality(ledger, given, good), given, 4).rate == blind

@@ -91,9 +91,8 @@ def label_quality(
     Args:
         ledger: Of a training that went through all epochs of it.
         given: (N,) given labels.
-        held_out: How good the model was where it was best on labels set aside, if some were: data
-            that are hard to learn are then judged by later epochs, and the errors of the model
-            counted off.
+        held_out: How good the model was where it was best on labels set aside, if some were: it
+            says how far errors of the model may be taken for wrong labels.
 
     >>> import torch
     >>> generator = torch.Generator().manual_seed(0)
@@ -116,7 +115,11 @@ def label_quality(
     if not snapshots:
         raise AbstainError("ledger must have seen a training, got one that saw nothing")
     single = [_epoch_beliefs(snapshot, labels) for snapshot in snapshots]
-    early, epochs = _early([snapshot.epoch for snapshot in snapshots], single, held_out)
+    numbers = [snapshot.epoch for snapshot in snapshots]
+    early, epochs = _early(numbers, single)
+    late = None
+    if held_out is not None:  # the last epoch before labels were learnt by heart
+        late = single[sum(number < max(held_out.epoch, 1) for number in numbers) - 1]
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     return _judged(
         labels,
@@ -126,6 +129,7 @@ def label_quality(
         epochs=epochs,
         contradicted=_contradicted(single, labels),
         rival_share=_share(belief - margin, belief),
+        late=late,
         held_out=held_out,
         abstention=ledger.abstention.numpy(force=True),
     )
@@ -240,7 +244,6 @@ def class_summary(
 
 
 _ROWS_AT_ONCE = 2**16
-_EPOCHS_HEARD = 3
 
 
 def _judged(
@@ -254,10 +257,13 @@ def _judged(
     rival_share: Floats,
     abstention: Floats,
     num_classes: int = 0,
+    late: Early | None = None,
     held_out: HeldOut | None = None,
 ) -> LabelQuality:
     classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
-    noise = fit_noise_model(given, rival, evidence, early, epochs, contradicted, classes, held_out)
+    noise = fit_noise_model(
+        given, rival, evidence, early, epochs, contradicted, classes, late, held_out
+    )
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
     confidence = np.where(doubted, wrong * rival_share, 1 - wrong)
@@ -283,28 +289,23 @@ def _ascending(values: Floats) -> Labels:
     return keys
 
 
-def _early(
-    numbers: Sequence[int], single: Sequence[Early], held_out: HeldOut | None
-) -> tuple[Early, tuple[Early, ...]]:
+def _early(numbers: Sequence[int], single: Sequence[Early]) -> tuple[Early, tuple[Early, ...]]:
     """Beliefs of the first epochs together, and of the single ones to compare with.
 
     Predictions are those of the second, third and fifth epoch, whichever is surest: there the model
     mostly knows enough. How sure to call it is taken from the first and second, where a sample's
     own label has been seen not at all or once, so that those whose label agrees have hardly become
-    surer by it. Where learning is known to have gone on for longer, the last such epochs stand for
-    them: a model that knows little contradicts right labels, and is as sure of it.
+    surer by it.
     """
     if list(numbers[:3]) != [0, 1, 2]:
         return single[-1], tuple(single)  # a single epoch, or none of the usual ones
-    last = max(4, held_out.epoch - 1 if held_out else 0)
-    first = max(1, sum(number <= last for number in numbers) - _EPOCHS_HEARD)
-    predicted, surest = single[first].predicted.copy(), single[first].confidence
-    for epoch in single[first + 1 : first + _EPOCHS_HEARD]:
+    predicted, surest = single[1].predicted.copy(), single[1].confidence
+    for epoch in single[2:4]:
         surer = epoch.confidence > surest
         predicted[surer & (predicted != UNKNOWN)] = epoch.predicted[surer & (predicted != UNKNOWN)]
         surest = np.maximum(surest, epoch.confidence)
-    confidence = single[first - 1].confidence * np.float32(0.5) + single[first].confidence
-    return Early(predicted=predicted, confidence=confidence), tuple(single[first : first + 5])
+    confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
+    return Early(predicted=predicted, confidence=confidence), tuple(single[1:6])
 
 
 def _contradicted(single: Sequence[Early], given: npt.NDArray[np.int32]) -> float:

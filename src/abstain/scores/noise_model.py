@@ -8,8 +8,9 @@ transition matrix. Going down from the surest, that share first stays level, the
 of the model come in: the *plateau* ends there (Lepski's rule: as far as the rise is explained by
 chance).
 
-Where labels were set aside, how many of them the model met says how often it errs itself; of these
-errors a part looks like wrong labels even where it is surest, and is counted off (`HeldOut`).
+Where labels were set aside, how many of them the model met says how often it errs itself
+(`HeldOut`). On data that are hard to learn these errors may look like wrong labels even where it is
+surest: the rate is then open from below.
 
 What a sample was believed to be over the whole training (`evidence`) and how often its rival is
 mistaken for its label then make the odds that its label is right, shifted so that as many labels
@@ -30,6 +31,7 @@ Integers: TypeAlias = npt.NDArray[np.int32]
 
 UNKNOWN = -1
 """The class of a sample that was not seen."""
+_Z = 2.0
 _PARTS = 10
 _FEWEST = 100  # samples; a share of fewer says nothing about where the plateau ends
 # Standard errors by which the share may rise and still count as level. Where it ends is a close
@@ -45,8 +47,6 @@ _USUAL_SLOPE, _LEAST_SLOPE, _MOST_SLOPE = 2.0, 1.0, 3.0
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.07, 0.003
 # However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
 _LEAST_BEYOND = 0.25
-# Errors of the model, of which half show on the plateau.
-_FEW_ERRORS = 0.05
 _DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
 # The prior odds count twice: the evidence of a label partly learnt by heart is too high, and where
 # wrong labels go to few classes it is the prior that tells it. Measured, like the slopes.
@@ -58,8 +58,8 @@ _BINS = 4096
 class HeldOut:
     """What a model had learnt where it was best on labels set aside.
 
-    >>> round(HeldOut(epoch=4, accuracy=0.76, samples=1000).errors(rate=0.2), 3)
-    0.051
+    >>> round(HeldOut(epoch=4, accuracy=0.72, samples=10_000).errors(rate=0.2), 3)
+    0.089
     """
 
     epoch: int
@@ -69,13 +69,13 @@ class HeldOut:
     samples: int
     """How many were set aside."""
 
-    def errors(self, rate: float, chances: float = 0.0) -> float:
-        """Share of right labels that it contradicts, if `rate` of all labels are wrong.
+    def errors(self, rate: float) -> float:
+        """Share of right labels that it surely contradicts, if `rate` of all labels are wrong.
 
-        With `chances`, by how many standard errors it may have been unlucky.
+        Surely: if by chance it met fewer of the labels set aside than it would meet of others.
         """
         share = (self.accuracy * self.samples + 1) / (self.samples + 2)
-        share += chances * float(np.sqrt(share * (1 - share) / self.samples))
+        share += _Z * float(np.sqrt(share * (1 - share) / self.samples))
         return min(max(0.0, 1 - share / max(1 - rate, 1e-9)), 1.0)
 
 
@@ -115,10 +115,9 @@ class NoiseModel:
     transition: Doubles
     """T[i, j] = P(given = j | true = i), estimated from the counts."""
     rate: float
-    seen: float
-    """The rate before errors of the model were counted off."""
-    doubt: float
-    """By how much it may be too high, because errors of the model look like wrong labels."""
+    least: float
+    """What is left of the rate if all errors of the model look like wrong labels; no less than the
+    rate where nothing is known of them."""
     logits: Floats
     """(N,) log odds that the label is right, up to `offset`."""
     offset: float
@@ -142,6 +141,7 @@ def fit_noise_model(
     epochs: Sequence[Early],
     contradicted: float,
     num_classes: int,
+    late: Early | None = None,
     held_out: HeldOut | None = None,
 ) -> NoiseModel:
     """Fit the model.
@@ -154,7 +154,8 @@ def fit_noise_model(
         epochs: Beliefs of single epochs in order, to compare with.
         contradicted: Share of labels that the model contradicts in the end.
         num_classes: Number of classes m.
-        held_out: How good the model was on labels set aside, where that is known.
+        late: Beliefs of the last epochs before labels were learnt by heart, where these are known.
+        held_out: How good the model was then on labels set aside.
     """
     plateau, counts = find_plateau(early, given, num_classes)
     others = tuple(find_plateau(epoch, given, num_classes)[0] for epoch in epochs)
@@ -166,16 +167,11 @@ def fit_noise_model(
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         rate = float(np.mean([epoch.disagreement for epoch in others[2:4] or others[-1:]]))
-    seen, doubt = rate, 0.0
-    if held_out is not None:
-        # Right labels that a model contradicts out of sample, it may contradict here too, least
-        # where it is surest: the fewer it is wrong on, the smaller the part of them that shows.
-        # They are counted off if they are surely there, and as far as they could explain more
-        # than half of the rate: with less, the plateau is known to be right.
-        doubt = held_out.errors(rate)
-        errors = held_out.errors(rate, chances=2.0)
-        explained = min(max(2 * doubt / max(rate, 1e-9) - 1, 0.0), 1.0)
-        rate = max(rate - explained * errors**2 / (errors + _FEW_ERRORS), 0.0)
+    least = rate
+    if late is not None and held_out is not None:
+        # Right labels that a model contradicts out of sample, it may contradict here too.
+        seen = find_plateau(late, given, num_classes)[0].disagreement
+        least = max(0.0, min(rate, seen - held_out.errors(seen)))
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
     # Where there is no plateau, the counts are as much of the model's errors as of wrong labels.
@@ -193,8 +189,7 @@ def fit_noise_model(
         counts=counts,
         transition=transition,
         rate=rate,
-        seen=seen,
-        doubt=doubt,
+        least=least,
         logits=logits,
         offset=offset,
     )

@@ -119,12 +119,12 @@ def _rate(noise: NoiseModel) -> Interval:
         spread = _half_width(value, noise.others[0].samples, 1.0)
         # Errors of a poor model fade as it learns; a single look at it bounds nothing from below.
         ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in noise.others[2:]]
-        low = max(0.0, min(value, min(ends, default=0.0) - spread, noise.seen - noise.doubt))
+        low = max(0.0, min(noise.least, min(ends, default=0.0) - spread))
         high = min(1.0, max(value, plateau.disagreement + spread))
         return Interval(value=value, low=low, high=high)
-    half = _half_width(noise.seen, plateau.samples, 1 - plateau.share)
-    low = max(0.0, noise.seen - math.hypot(half, noise.doubt))
-    return Interval(value=value, low=min(low, value), high=min(1.0, noise.seen + half))
+    half = _half_width(value, plateau.samples, 1 - plateau.share)
+    low = max(0.0, min(noise.least, value - half))
+    return Interval(value=value, low=low, high=min(1.0, value + half))
 
 
 def _half_width(value: float, samples: int, beyond: float) -> float:
