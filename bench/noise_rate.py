@@ -2,8 +2,8 @@
 
 Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
-Its settings were developed on the seeds 0, 1 and 2, and rules mended after runs with seeds up to 51;
-here they start at 60, which were not looked at before.
+Its settings were developed on the seeds 0, 1 and 2, and rules mended after runs with seeds up to
+51; here they start at 60, which were not looked at before.
 
     python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--method auto] [--output FILE]
 
