@@ -56,6 +56,17 @@ class Net(torch.nn.Module):
 """
 
 
+class Reads64(torch.nn.Module):
+    """A network in float64 on inputs in float32."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, inputs):
+        return self.network(inputs.double())
+
+
 def blobs(count, classes=3, features=5, seed=0):
     """Points around one centre per class: learnt in a few steps."""
     rng = np.random.default_rng(seed)

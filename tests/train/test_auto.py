@@ -27,17 +27,6 @@ def _float64():
     torch.set_default_dtype(before)
 
 
-class Reads64(torch.nn.Module):
-    """A network in float64 on inputs in float32."""
-
-    def __init__(self, network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, inputs):
-        return self.network(inputs.double())
-
-
 def batches(inputs, rows, recipe, epoch):
     made = Batches(
         inputs=inputs,
@@ -123,11 +112,11 @@ def test_loop_and_stack_do_what_the_definition_says(epochs):
     )
     network = build_one("mlp", input_shape=(5,), num_outputs=4, vectors=None, seed=3)
     torch.set_default_dtype(torch.float32)
-    trained = train((x, y), recipe, test=(x, y), model=Reads64(copy.deepcopy(network)))
+    trained = train((x, y), recipe, test=(x, y), model=small.Reads64(copy.deepcopy(network)))
     torch.set_default_dtype(torch.float64)
     given, true = trained.data.given, trained.data.true
     inputs = trained.encoder.encode(trained.data)
-    model = Reads64(network)
+    model = small.Reads64(network)
     expected, averaged, switched, best = plainly(model, inputs, given, trained.recipe, 3, true)
     assert switched is not None
     assert f"cross-entropy until epoch {best}, where" in trained.outcome

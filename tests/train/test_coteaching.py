@@ -125,19 +125,8 @@ def float64():
     torch.set_default_dtype(before)
 
 
-class Reads64(torch.nn.Module):
-    """A network in float64 on inputs in float32."""
-
-    def __init__(self, network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, inputs):
-        return self.network(inputs.double())
-
-
 def pair_of(networks):
-    return Pair(*(Reads64(copy.deepcopy(network)) for network in networks))
+    return Pair(*(small.Reads64(copy.deepcopy(network)) for network in networks))
 
 
 @pytest.mark.parametrize("warm_up", [0, 2])

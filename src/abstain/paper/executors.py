@@ -91,5 +91,5 @@ def _steps(trained: "Trained") -> float:
     """The steps of a whole epoch: a stop may come within one."""
     recipe, samples = trained.recipe, len(trained.data)
     if recipe.stop == "validation":
-        samples -= min(max(1, round(recipe.hold_out * samples)), samples - 1)
+        samples -= recipe.held_out(samples)
     return float(np.ceil(samples / (recipe.batch or 1)))

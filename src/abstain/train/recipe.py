@@ -10,6 +10,7 @@ from abstain import noise, theory
 from abstain.errors import AbstainError
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
 from abstain.train.stopping import AnalyticalStop
+from abstain.train.warm_up import held_out_samples
 
 LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake", "trusted"]
 OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
@@ -196,6 +197,20 @@ class Recipe:
             # Here, and not only when the training begins: a dry run is to find out, too.
             AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
         return replace(self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff)
+
+    def held_out(self, num_samples: int) -> int:
+        """How many samples are set aside, to judge the warm-up or the training by.
+
+        >>> [Recipe.of(method).held_out(1000) for method in ("nll", "ves", "auto")]
+        [0, 100, 200]
+        """
+        if self.warm_up_ends == "held-out":
+            wanted = held_out_samples(num_samples)
+        elif self.stop == "validation":
+            wanted = max(1, round(self.hold_out * num_samples))
+        else:
+            return 0
+        return min(wanted, num_samples - 1)
 
     def as_json(self) -> dict[str, Any]:
         """As plain values for JSON; an infinite payoff becomes the string "inf"."""

@@ -32,7 +32,6 @@ from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
-from abstain.train.warm_up import held_out_samples
 
 Report = Callable[[str, Row], None]
 
@@ -71,7 +70,7 @@ class Trained:
         return HeldOut(
             epoch=int(best["epoch"]),
             accuracy=best["validation_accuracy"],
-            samples=held_out_samples(len(self.data)),
+            samples=self.recipe.held_out(len(self.data)),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -351,11 +350,8 @@ def _task(
     assert recipe.batch is not None
     inputs = resident(encoder.encode(data), state.device)
     order = torch.arange(len(data))
-    held_out = 0
-    ends_by_itself = recipe.warm_up_ends == "held-out"
-    if recipe.stop == "validation" or ends_by_itself:
-        share = held_out_samples(len(data)) if ends_by_itself else recipe.hold_out * len(data)
-        held_out = min(max(1, round(share)), len(data) - 1)
+    held_out = recipe.held_out(len(data))
+    if held_out:
         generator = torch.Generator().manual_seed(recipe.seed_order)
         order = torch.randperm(len(data), generator=generator)
 
@@ -387,7 +383,7 @@ def _task(
         weights=None if data.weights is None else data.weights.to(state.device),
         hold_out=batches(inputs, order[:held_out], large) if held_out else None,
         everything=batches(inputs, torch.arange(len(data)), recipe.batch)
-        if ends_by_itself
+        if recipe.warm_up_ends == "held-out"
         else None,
         test=test,
         test_labels=None if test_data is None else test_data.given.to(state.device),

@@ -14,7 +14,7 @@ from abstain.train import coteaching
 from abstain.train.coteaching import CoTeachingPlan, partner_seed
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
-from abstain.train.warm_up import WarmUp, held_out_samples, untaught_loss
+from abstain.train.warm_up import WarmUp, untaught_loss
 
 Row = dict[str, float]
 
@@ -51,12 +51,9 @@ class Run:
     ) -> "Run":
         """Plant the errors and set samples aside, as for one model alone."""
         order = torch.arange(len(true))
-        held_out = 0
         stop: AnalyticalStop | ValidationStop | None = None
-        ends_by_itself = recipe.warm_up_ends == "held-out"
-        if recipe.stop == "validation" or ends_by_itself:
-            share = held_out_samples(len(true)) if ends_by_itself else recipe.hold_out * len(true)
-            held_out = min(max(1, round(share)), len(true) - 1)
+        held_out = recipe.held_out(len(true))
+        if held_out:
             generator = torch.Generator().manual_seed(recipe.seed_order)
             order = torch.randperm(len(true), generator=generator)
         if recipe.stop == "validation":
@@ -66,7 +63,7 @@ class Run:
             stop = AnalyticalStop(recipe.rate, payoff, num_classes, recipe.noise)
         given = _planted(recipe, inputs, true, num_classes)
         warm_up: WarmUp | None = None
-        if ends_by_itself:
+        if recipe.warm_up_ends == "held-out":
             counts = np.bincount(given, minlength=num_classes).tolist()
             warm_up = WarmUp(recipe.epochs or 1, untaught_loss(counts), held_out)
         return cls(
