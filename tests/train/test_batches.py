@@ -73,6 +73,21 @@ def test_processes_share_every_global_batch_without_overlap(count, world):
         assert sorted(seen) == sorted(whole.index.tolist())
 
 
+@pytest.mark.parametrize(
+    ("count", "least", "sizes"),
+    [(9, 1, [4, 4, 1]), (9, 2, [4, 5]), (10, 2, [4, 4, 2]), (11, 4, [4, 7]), (8, 4, [4, 4]),
+     (1, 2, [1])],
+)  # fmt: skip
+def test_too_few_samples_at_the_end_join_the_batch_before(count, least, sizes):
+    batches = make(count, least=least)
+    alone = torch.cat([batch.index for batch in make(count).epoch(0)])
+    together = list(batches.epoch(0))
+    assert [batch.total for batch in together] == sizes
+    assert len(batches) == len(sizes)
+    assert torch.equal(torch.cat([batch.index for batch in together]), alone)
+    assert len(list(batches.epoch(0, start=1))) == len(sizes) - 1
+
+
 def test_only_the_rows_asked_for_are_visited():
     rows = torch.tensor([9, 2, 5])
     batches = make(rows=rows, size=2)

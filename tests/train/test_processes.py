@@ -63,6 +63,17 @@ def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
     assert_same_run(one, two, epochs=4)
 
 
+def test_no_process_is_left_a_single_sample_where_a_batch_norm_needs_two(begun, tmp_path):
+    text = small.NET64.replace("torch.nn.Tanh()", "torch.nn.BatchNorm1d(8)")
+    (tmp_path / "own").mkdir()
+    model = small.save_net(tmp_path / "own", text)
+    out, arguments = begun("two", epochs=2, warm_up=1, model=model)
+    small.start_many(arguments)
+    assert pq.read_table(out / "ledger.parquet").to_pydict()["visits"] == [2] * SAMPLES
+    steps = pq.read_table(out / "steps.parquet").to_pydict()["step"]
+    assert len(steps) == 2 * (SAMPLES // BATCH)
+
+
 def test_all_processes_stop_at_the_same_step(begun):
     # With 20% wrong and three classes the plateau comes after some tens of steps.
     settings = {"method": "aes", "rate": 0.2, "flip": 0.2, "epochs": 60}

@@ -140,6 +140,26 @@ def test_a_module_that_does_not_fit_is_refused_in_words(tmp_path, own, message):
     assert not (tmp_path / "run").exists()
 
 
+def with_batch_norm(outputs):
+    return torch.nn.Sequential(
+        torch.nn.Linear(5, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, outputs)
+    )
+
+
+@pytest.mark.parametrize("method", ["schedule", "auto"])
+def test_a_batch_norm_is_never_left_alone_with_one_sample(method):
+    # Of 41 samples in batches of 8, and of the 33 that auto warms up with, one is left over.
+    recipe = Recipe.of(method, epochs=6, batch=8)
+    trained = train(small.blobs(41), recipe, model=with_batch_norm(3))
+    assert trained.ledger.visits.tolist() == [6] * 41
+
+
+def test_batches_that_a_batch_norm_cannot_take_are_refused():
+    rule = "batch must be at least 2 for a model with BatchNorm1d, two for each process, got 1"
+    with pytest.raises(AbstainError, match=rule):
+        train(small.blobs(20), Recipe(epochs=2, batch=1), model=with_batch_norm(3))
+
+
 def test_the_folder_of_an_own_module_says_that_it_cannot_build_it(tmp_path):
     train(small.blobs(20), SHORT, model=module(3), folder=tmp_path / "run")
     with pytest.raises(AbstainError, match="was trained with a module of another program"):

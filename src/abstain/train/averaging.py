@@ -46,7 +46,8 @@ class Averaged:
     def update(self, model: nn.Module) -> None:
         """Take in the weights after a step."""
         self.steps += 1
-        weight = max(1 / self.horizon, _HEAD / (_HEAD + 1 + self.steps))
+        steps = torch.tensor(self.steps, dtype=torch.float64)
+        weight = step_weight(steps, torch.tensor(self.horizon, dtype=torch.float64)).item()
         torch._foreach_lerp_(self._own, _moving(model), weight)
 
     @torch.no_grad()

@@ -43,9 +43,12 @@ class Batches:
     rank: int = 0
     world: int = 1
     workers: int = 0
+    least: int = 1
+    """Samples that a batch needs; where fewer are left at the end, they join the one before."""
 
     def __len__(self) -> int:
-        return -(-len(self.rows) // self.size)
+        full, left = divmod(len(self.rows), self.size)
+        return full + (left >= self.least) or min(left, 1)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from the `start`-th on."""
@@ -58,7 +61,7 @@ class Batches:
         yield from self._batches(self._cut(self.rows))
 
     def _cut(self, rows: Tensor) -> list[Tensor]:
-        return [rows[first : first + self.size] for first in range(0, len(rows), self.size)]
+        return list(rows.tensor_split([self.size * place for place in range(1, len(self))]))
 
     def _batches(self, globals_: list[Tensor]) -> Iterator[Batch]:
         shares = [rows[self.rank :: self.world] for rows in globals_]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.utils import broadcast_object_list
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain import noise
 from abstain.data import Encoder, LabeledData, fit_encoder, load, load_encoder, splits
@@ -142,6 +143,7 @@ def train(
     encoder = load_encoder(place.path) if place and about else fit_encoder(data)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = _model(model, task, recipe, resumed=about is not None)
+    task = _normalisable(task, model)
     layout = _agreed_layout(model, task, recipe, state)
     memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
     precision = cast("Precision", layout.precision)
@@ -388,6 +390,24 @@ def _task(
         test=test,
         test_labels=None if test_data is None else test_data.given.to(state.device),
     )
+
+
+def _normalisable(task: Task, model: torch.nn.Module) -> Task:
+    """With two samples at least in every batch of every process, where the model has batch norms.
+
+    Of a single one they know no spread.
+    """
+    kinds = {type(p).__name__ for p in model.modules() if isinstance(p, _BatchNorm)}
+    if not kinds:
+        return task
+    least = 2 * task.training.world
+    if (batch := min(task.training.size, len(task.training.rows))) < least:
+        raise AbstainError(
+            f"batch must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
+            f"each process, got {batch}"
+        )
+    everything = None if task.everything is None else replace(task.everything, least=least)
+    return replace(task, training=replace(task.training, least=least), everything=everything)
 
 
 def _agreed_layout(
