@@ -2,7 +2,8 @@
 
     python bench/audit.py [--data mnist-5k …] [--seeds 0 1 2] [--kinds symmetric …]
                           [--methods abstain cleanlab nll] [--device auto|cpu] [--threads 1]
-                          [--minutes 45]
+                          [--minutes 45] [--jobs 1 [--alone 1]]
+    python bench/audit.py --prepare FOLDER      the sets, decoded: elsewhere, --prepared FOLDER
     python bench/audit.py --report
 
 Labels are made wrong on purpose; what is wrong is known only to the part that counts. Three sides
@@ -21,6 +22,10 @@ these versions) is not run again, so the work can be done in pieces, and on seve
 their lines together. Where cleanlab is not installed, `--cleanlab FOLDER` names a folder that its
 wheel was unpacked in. At the end, or with --report alone, docs/audit-bench.md is made from all
 that is there.
+
+A GPU is not filled by one small network. With `--jobs N`, the first `--alone` settings of each set
+are run as above, one after the other, and the rest by N processes side by side: their rankings
+count, their times do not.
 """
 
 import argparse
@@ -28,13 +33,17 @@ import json
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
 import zlib
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -51,7 +60,8 @@ import abstain
 import abstain.train.loop
 from abstain import Recipe, belief, noise
 from abstain.audit import audit
-from abstain.data import load
+from abstain.data import BUILTIN, load
+from abstain.data.cache import read_entry, write_entry
 from abstain.scores.detection import detection
 from abstain.train.batches import Batches, resident
 from abstain.train.run import train
@@ -61,13 +71,17 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "results/audit-bench.jsonl", ROOT / "docs/audit-bench.md"
 TABLES, LARGE = ("digits as a table", "breast cancer"), ("fashion-mnist", "cifar10", "imdb")
 SETS = (*TABLES, "mnist-5k", *LARGE)
-EPOCHS = 15
-"""For images and texts; tables are trained for as long as a recipe does by itself."""
+EPOCHS = {"mnist-5k": 15, "fashion-mnist": 10, "cifar10": 10, "imdb": 6}
+"""Tables are trained for as long as a recipe does by itself."""
+SAMPLES = {"fashion-mnist": 15_000, "cifar10": 15_000, "imdb": 10_000}
+"""Of large sets, so many at random: every kind of noise tells more than every sample."""
 NOISE = [
     *(("symmetric", rate) for rate in (0.1, 0.2, 0.4, 0.6)),
     *(("pairflip", rate) for rate in (0.2, 0.4)),
     *(("instance", rate) for rate in (0.2, 0.4)),
 ]
+TELLING = ["symmetric 0.2", "symmetric 0.4", "pairflip 0.4", "instance 0.4", "instance 0.2"]
+"""What to run first; the rest is more of the same."""
 SIDES = ("abstain", "cleanlab", "nll")
 FOLDS = 5
 ENOUGH_WINS, TIME_GOAL = 0.9, 0.25
@@ -76,8 +90,19 @@ ENOUGH_WINS, TIME_GOAL = 0.9, 0.25
 # ── The data ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def load_set(name):
-    """The training part of a set, every label right as far as anyone knows."""
+def load_set(name, samples=None, prepared=None):
+    """The training part of a set or some of it, every label right as far as anyone knows."""
+    if prepared is None:
+        data = load_whole(name)
+        order = np.random.default_rng(0).permutation(len(data))
+    else:
+        data = read_prepared(name, prepared)
+        order = np.arange(len(data))  # drawn at random when it was prepared
+    wanted = samples or SAMPLES.get(name, len(data))
+    return data if wanted >= len(data) else subset(data, order[:wanted])
+
+
+def load_whole(name):
     if name not in TABLES:
         return load(name)
     from sklearn.datasets import load_breast_cancer, load_digits
@@ -85,6 +110,23 @@ def load_set(name):
     read = load_digits if name == "digits as a table" else load_breast_cancer
     features, labels = read(return_X_y=True)
     return replace(load((features.astype(np.float32), labels)), name=name)
+
+
+def read_prepared(name, folder):
+    data = read_entry(folder / f"{name}.safetensors")
+    if data is None:
+        raise SystemExit(f"{folder} holds no {name}: put it there with --prepare")
+    return replace(data, word_vectors=folder / "vectors") if data.kind == "text" else data
+
+
+def prepare(name, folder):
+    """Write what `read_prepared` reads, for a machine that has neither the set nor its reader."""
+    data = load_set(name)
+    write_entry(folder / f"{name}.safetensors", data)
+    if data.word_vectors is not None:
+        (folder / "vectors").mkdir(exist_ok=True)
+        for file in data.word_vectors.iterdir():
+            shutil.copyfile(file, folder / "vectors" / file.name)
 
 
 def settings(num_classes):
@@ -252,20 +294,25 @@ def _measure(sender, side, data, recipe, threads):
         torch.set_num_threads(threads)
         _warm_up()
         before = _peak_mib()
-        began, began_cpu = time.perf_counter(), time.process_time()
-        found = BY[side](data, recipe)
-        found |= {
-            "seconds": time.perf_counter() - began,
-            "cpu_seconds": time.process_time() - began_cpu,
-            "peak_mib": _peak_mib(),
-            "gained_mib": _peak_mib() - before,
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        }
-        if torch.cuda.is_available():
-            found["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        found = timed(side, data, recipe)
+        found |= {"peak_mib": _peak_mib(), "gained_mib": _peak_mib() - before}
         sender.send(found)
     except BaseException:
         sender.send(traceback.format_exc())
+
+
+def timed(side, data, recipe):
+    """What a side finds, and how long it took."""
+    began, began_cpu = time.perf_counter(), time.process_time()
+    found = BY[side](data, recipe)
+    found |= {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - began_cpu,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    }
+    if torch.cuda.is_available():
+        found["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    return found
 
 
 def _warm_up():
@@ -296,10 +343,11 @@ def judged(found, wrong):
     return row | {name: found[name] for name in kept if name in found}
 
 
-def recipe_of(method, seed, epochs, data):
-    """A method's recipe with its sizes settled on the whole set, so that folds have the same."""
-    seeds = {"seed_noise": seed, "seed_init": seed, "seed_order": seed}
-    recipe = Recipe.of(method, epochs=epochs, **seeds)
+def recipe_of(piece, data):
+    """The recipe of a side with its sizes settled on the whole set, so that folds have the same."""
+    seeds = dict.fromkeys(("seed_noise", "seed_init", "seed_order"), piece["seed"])
+    method = "auto" if piece["side"] == "abstain" else "nll"
+    recipe = Recipe.of(method, epochs=piece["epochs"], **seeds)
     whole = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     return replace(recipe, epochs=whole.epochs, batch=whole.batch)
 
@@ -321,56 +369,177 @@ def versions(side):
 
 
 def commit():
+    """Of the code; where it is no repository, as ABSTAIN_COMMIT says."""
+    if not (ROOT / ".git").exists():
+        return os.environ.get("ABSTAIN_COMMIT")
     said = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
     )
     return said.stdout.strip() or None
 
 
-def key(row):
-    return json.dumps([row[name] for name in ("data", *SETTING, "side", "epochs", "versions")])
-
-
 SETTING = ("kind", "rate", "seed")
+
+
+def key(row):
+    names = ("data", *SETTING, "side", "epochs", "samples", "versions")
+    return json.dumps([row[name] for name in names])
 
 
 def run(options):
     """Every side of every setting that is not there yet."""
+    end = time.monotonic() + 60 * options.minutes
     rows = read(options.results)
-    there = {key(row) for row in rows}
-    layouts = {row["data"]: layout(row) for row in rows if row["side"] == "abstain"}
-    began = time.monotonic()
-    for name in options.data:
-        clean = load_set(name)
-        epochs = options.epochs or (None if name in TABLES else EPOCHS)
-        for seed in options.seeds:
-            for kind, rate in settings(clean.num_classes):
-                if kind not in options.kinds:
-                    continue
-                data, wrong = plant(clean, kind, rate, seed)
-                for side in options.methods:
-                    method = "auto" if side == "abstain" else "nll"
-                    recipe = recipe_of(method, seed, epochs, data)
-                    row = {"data": name, "kind": kind, "rate": rate, "seed": seed, "side": side}
-                    row |= {"epochs": recipe.epochs, "versions": versions(side)}
-                    if key(row) in there and not options.again:
-                        continue
-                    if time.monotonic() - began > 60 * options.minutes:
-                        return
-                    if side != "abstain":
-                        # What our side measured and chose; the others need not spend time on it.
-                        recipe = replace(recipe, **layouts.get(name, {}))
-                    row |= judged(measured(side, data, recipe, options.threads), wrong)
-                    if side == "abstain":
-                        layouts[name] = layout(row)
-                    row |= {"samples": len(data), "classes": data.num_classes}
-                    row["usual"] = options.epochs is None
-                    row |= {"threads": options.threads, "machine": machine(), "commit": commit()}
-                    row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
-                    options.results.parent.mkdir(exist_ok=True)
-                    with options.results.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    say(row)
+    there = set() if options.again else {key(row) for row in rows}
+    gpu = torch.cuda.is_available()
+    ours = [row for row in rows if row["side"] == "abstain" and (row["device"] != "cpu") == gpu]
+    layouts = {row["data"]: layout(row) for row in ours}
+    sets = {name: load_set(name, options.samples, options.prepared) for name in options.data}
+    todo = [piece for piece in pieces(options, sets) if key(piece) not in there]
+    alone = todo if options.jobs == 1 else of_first_settings(todo, options.alone)
+    for piece in alone:
+        if time.monotonic() > end:
+            return
+        data, wrong = planted(piece, sets)
+        # What our side measured and chose; the others need not spend time on it.
+        known = {} if piece["side"] == "abstain" else layouts.get(piece["data"], {})
+        recipe = replace(recipe_of(piece, data), **known)
+        row = piece | judged(measured(piece["side"], data, recipe, options.threads), wrong)
+        if piece["side"] == "abstain":
+            layouts[piece["data"]] = layout(row)
+        keep(row, options, jobs=1)
+    rest = [piece for piece in todo if piece not in alone]
+    if rest:
+        side_by_side(rest, sets, layouts, end, options)
+
+
+def pieces(options, sets):
+    """The sides of all settings, what tells most first: lines of the results, less the results."""
+    wanted = [
+        {"data": name, "kind": kind, "rate": rate, "seed": seed, "classes": data.num_classes}
+        for seed in options.seeds
+        for name, data in sets.items()
+        for kind, rate in settings(data.num_classes)
+        if kind in options.kinds
+    ]
+    wanted.sort(key=lambda row: (not can_be_known(row), row["seed"], is_more_of_the_same(row)))
+    for setting in wanted:
+        data = sets[setting["data"]]
+        for side in options.methods:
+            piece = setting | {"side": side, "versions": versions(side), "samples": len(data)}
+            piece["usual"] = options.epochs is None and options.samples is None
+            piece["epochs"] = options.epochs or EPOCHS.get(setting["data"])
+            yield piece | {"epochs": recipe_of(piece, data).epochs}
+
+
+def is_more_of_the_same(setting):
+    return f"{setting['kind']} {setting['rate']}" not in TELLING
+
+
+def of_first_settings(todo, count):
+    """The pieces of the first settings of each set."""
+    first = defaultdict(dict)
+    for piece in todo:
+        first[piece["data"]][tuple(piece[name] for name in SETTING)] = None
+    return [
+        piece
+        for piece in todo
+        if tuple(piece[name] for name in SETTING) in list(first[piece["data"]])[:count]
+    ]
+
+
+def planted(piece, sets):
+    return plant(sets[piece["data"]], *(piece[name] for name in SETTING))
+
+
+def keep(row, options, jobs):
+    """Append a line to the results."""
+    row |= {"jobs": jobs, "threads": options.threads, "machine": machine()}
+    row |= {"commit": commit(), "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    options.results.parent.mkdir(exist_ok=True)
+    with options.results.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    say(row)
+
+
+# ── Many measurements side by side ────────────────────────────────────────────────────────────────
+
+
+def side_by_side(todo, sets, layouts, end, options):
+    """Several processes on one device, each with one piece of the work after the other."""
+    failed = 0
+    workers = ProcessPoolExecutor(
+        options.jobs,
+        mp_context=get_context("fork"),
+        initializer=_be_worker,
+        initargs=(sets, layouts, end, options.threads),
+    )
+    with shared_gpu(), workers:
+        for future in as_completed([workers.submit(_work, piece) for piece in todo]):
+            row = future.result()
+            if isinstance(row, str):
+                failed += 1
+                print(row, flush=True)
+            elif row is not None:
+                keep(row, options, jobs=options.jobs)
+    if failed:
+        print(f"{failed} of {len(todo)} failed", flush=True)
+
+
+_worker = {}
+"""What a worker was born with."""
+
+
+def _be_worker(sets, layouts, end, threads):
+    torch.set_num_threads(threads)
+    _worker.update(sets=sets, layouts=layouts, end=end)
+    _warm_up()
+
+
+def _work(piece):
+    """The line of a piece, or how it failed; None where there is no time left for it."""
+    if time.monotonic() > _worker["end"]:
+        return None
+    try:
+        data, wrong = planted(piece, _worker["sets"])
+        # Beside others nobody can measure which layout is fastest: not even our side does.
+        known = _worker["layouts"].get(piece["data"], {})
+        found = timed(piece["side"], data, replace(recipe_of(piece, data), **known))
+        return piece | judged(found, wrong)
+    except Exception:
+        return f"{piece}\n{traceback.format_exc()}"
+
+
+@contextmanager
+def shared_gpu():
+    """Lets kernels of several processes run at once; without CUDA's MPS they take turns."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None or not torch.cuda.is_available():
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        folders = {f"CUDA_MPS_{name}_DIRECTORY": folder for name in ("PIPE", "LOG")}
+        os.environ.update(folders)
+        subprocess.run([control, "-d"], check=False)
+        if not _gpu_answers():
+            for name in folders:
+                del os.environ[name]
+        print("kernels run at once" if folders.keys() <= os.environ.keys() else "in turn")
+        try:
+            yield
+        finally:
+            environment = os.environ | folders
+            subprocess.run([control], input="quit\n", text=True, env=environment, check=False)
+            for name in folders:
+                os.environ.pop(name, None)
+
+
+def _gpu_answers():
+    process = get_context("fork").Process(target=torch.zeros, args=(1,), kwargs={"device": "cuda"})
+    process.start()
+    process.join(60)
+    process.kill()
+    return process.exitcode == 0
 
 
 def layout(row):
@@ -444,7 +613,7 @@ def figures(seeds):
         **{(name, "f1"): mean("flags", name, "f1") for name in ("abstain", "cleanlab")},
         **{(name, "error"): mean("rates", name, "error") for name in ("abstain", "joint", "count")},
         **{
-            (side, figure): float(np.mean([sides[side][figure] for sides in seeds.values()]))
+            (side, figure): _mean(sides[side][figure] for sides in seeds.values() if alone(sides))
             for side in SIDES
             for figure in ("seconds", "gained_mib")
         },
@@ -456,10 +625,23 @@ def figures(seeds):
 PARTS = ("rankings", "flags", "rates")
 
 
-def is_decidable(setting, seeds):
+def alone(sides):
+    """Whether each of the sides had the machine to itself, and its time means something."""
+    return all(row.get("jobs", 1) == 1 for row in sides.values())
+
+
+def _mean(values):
+    values = list(values)
+    return float(np.mean(values)) if values else np.nan
+
+
+def is_decidable(seeds):
+    return can_be_known(next(iter(seeds.values()))["abstain"])
+
+
+def can_be_known(setting):
     """Where most labels of two classes are wrong, these are, for all anyone can see, the right."""
-    classes = next(iter(seeds.values()))["abstain"]["classes"]
-    return classes > 2 or setting[2] < 0.5
+    return setting["classes"] > 2 or setting["rate"] < 0.5
 
 
 def better(line, rivals, metric):
@@ -477,7 +659,8 @@ def wins(lines, rivals, metric):
 
 def time_ratios(whole, side, figure):
     """Our time over a side's, run by run, where both ran on the same machine."""
-    pairs = [(x["abstain"], x[side]) for seeds in whole.values() for x in seeds.values()]
+    runs = [sides for seeds in whole.values() for sides in seeds.values() if alone(sides)]
+    pairs = [(sides["abstain"], sides[side]) for sides in runs]
     same = ("device", "machine", "threads")
     return [
         ours[figure] / theirs[figure]
@@ -491,7 +674,7 @@ def page(rows):
     if not whole:
         return "# One training against five\nThere are no complete settings yet.\n"
     lines = {setting: figures(seeds) for setting, seeds in whole.items()}
-    counted = {s: line for s, line in lines.items() if is_decidable(s, whole[s])}
+    counted = {s: line for s, line in lines.items() if is_decidable(whole[s])}
     runs = sum(len(seeds) for seeds in whole.values())
     parts = [INTRODUCTION, *score_section(whole, counted, runs), *losses_section(counted)]
     for name in SETS:
@@ -505,10 +688,11 @@ def page(rows):
 INTRODUCTION = f"""# One training against five
 Which labels are wrong? `abstain.audit` asks one training; cleanlab asks five, each of which has not seen the labels that it judges; AUM and the loss ask one training by cross-entropy. Here all see the same wrong labels, planted on purpose, with the same network, epochs and batch, in the same loop. This page is made by `python bench/audit.py --report` from `results/audit-bench.jsonl`.
 
-- Images and texts are trained for {EPOCHS} epochs, tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), on all sides alike. Where that is too long for cross-entropy, a section below says what fewer would have given.
+- All sides train for the same number of epochs: tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), images and texts for {min(EPOCHS.values())} to {max(EPOCHS.values())} as each section says. Where that is too long for cross-entropy, a section below says what fewer would have given.
+- Of the large sets a part is drawn at random, once: {", ".join(f"{n:,} of {name}" for name, n in SAMPLES.items())}. All kinds of noise on a part say more than some of them on the whole.
 - *abstain*: `audit()` with its defaults; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
 - Flags: `is_label_issue` against what `find_label_issues` prunes by default. Rates: `noise_rate` against one less the trace of cleanlab's joint, and against its `num_label_issues`. AUM's own way to flag takes further trainings and is not here.
-- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training. Where others use the machine too, processor time is the steadier figure.
+- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training. Where others use the machine too, processor time is the steadier figure. Settings that were run side by side on one GPU have neither (–).
 - Of two classes, pairflip is symmetric noise, label by label, and is left out. With 60% of two classes wrong, no one can know which 60%: shown (†), not counted.
 - "Better or equal" compares means over seeds to three decimals.
 """  # noqa: E501
@@ -567,10 +751,13 @@ def losses_section(counted):
 def set_section(name, of_set, whole):
     some = next(iter(whole[next(iter(of_set))].values()))["abstain"]
     recipe = some["recipe"]
+    drawn = ""
+    if name in SAMPLES and some["samples"] < BUILTIN[name].train:
+        drawn = f" drawn at random from {BUILTIN[name].train:,}"
     yield (
-        f"\n## {name}\n{some['samples']:,} samples, {some['classes']} classes, network "
-        f"`{recipe['model']}`, {recipe['epochs']} epochs, batch {recipe['batch']}. "
-        "Best of a line in bold.\n"
+        f"\n## {name}\n{some['samples']:,} samples{drawn}, {some['classes']} classes, network "
+        f"`{recipe['model']}`, {recipe['epochs']} epochs, batch {recipe['batch']}, on "
+        f"{some['device']}. Best of a line in bold.\n"
     )
     for metric, metric_name in METRICS.items():
         yield f"| {metric_name} | wrong | seeds | " + " | ".join(RANKINGS) + " |"
@@ -594,11 +781,12 @@ def set_section(name, of_set, whole):
             *(f"{line[side, 'seconds']:.1f}" for side in SIDES),
             *(f"{line[side, 'gained_mib']:.0f}" for side in SIDES),
         ]
+        cells = ["–" if cell == "nan" else cell for cell in cells]
         yield f"| {_words(setting, whole)} | {' | '.join(cells)} |"
 
 
 def _words(setting, whole):
-    mark = "" if is_decidable(setting, whole[setting]) else " †"
+    mark = "" if is_decidable(whole[setting]) else " †"
     return f"{setting[1]} {setting[2]}{mark}"
 
 
@@ -623,7 +811,7 @@ def epochs_section(rows, whole):
             + " | ".join(" / ".join(f"{x:.3f}" for x in c.values()) or "–" for c in cells)
             + " |"
         )
-        if is_decidable(setting, whole[setting]):
+        if is_decidable(whole[setting]):
             theirs = [
                 cells[1],
                 *(c for c, x in zip(cells[2:], columns, strict=True) if x[0] == "cleanlab"),
@@ -688,9 +876,16 @@ def main():
     parser.add_argument(
         "--epochs", type=int, help="instead of the usual ones; told apart on the page"
     )
+    parser.add_argument("--samples", type=int, help="of each set, likewise")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument(
+        "--alone", type=int, default=1, help="settings of each set to run alone before, to time"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no more after")
     parser.add_argument("--again", action="store_true", help="run also what is there")
     parser.add_argument("--cleanlab", type=Path, help="folder with the unpacked wheel")
+    parser.add_argument("--prepare", type=Path, help="only write the sets into a folder")
+    parser.add_argument("--prepared", type=Path, help="folder to read the sets from")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--report", action="store_true", help="only make the page")
@@ -699,6 +894,10 @@ def main():
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     if options.cleanlab:
         sys.path.append(str(options.cleanlab))
+    if options.prepare:
+        for name in options.data:
+            prepare(name, options.prepare)
+        return
     torch.set_num_threads(1)  # in this process, which trains nothing, so that it can fork
     if not options.report:
         run(options)

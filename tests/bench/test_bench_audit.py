@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -191,6 +193,61 @@ def test_other_epochs_are_told_apart(bench):
     said = text.split("## Other numbers of epochs")[1]
     assert "| abstain, 5 epochs | cleanlab, 5 epochs |" in said
     assert "| 0.900 / 0.900 | 0.800 / 0.800 | 0.700 / 0.700 | 0.950 / 0.950 |" in said
+
+
+def test_times_of_runs_side_by_side_do_not_count(bench):
+    rows = rows_of(("cifar10", "symmetric", 0.2), 0.9, 0.8)
+    beside = rows_of(("cifar10", "symmetric", 0.4), 0.9, 0.8)
+    rows += [row | {"jobs": 8, "seconds": 100.0} for row in beside]
+    text = bench.page(rows)
+    assert "| AUM | 2 of 2 |" in text
+    assert "median of 1 runs: 0.20" in text
+    line = [x for x in text.splitlines() if x.startswith("| symmetric 0.4 ")][-1]
+    assert line.endswith("| – | – | – | – | – | – |")
+
+
+def test_most_telling_first_and_unknowable_last(bench, table):
+    two_classes = bench.subset(table, np.flatnonzero(table.given.numpy() < 2))
+    two_classes = replace(two_classes, classes=table.classes[:2])
+    options = SimpleNamespace(
+        seeds=[0, 1], kinds=["symmetric", "pairflip"], methods=["abstain", "nll"],
+        epochs=3, samples=None,
+    )  # fmt: skip
+    pieces = list(bench.pieces(options, {"mnist-5k": table, "imdb": two_classes}))
+    order = [(x["data"], x["kind"], x["rate"], x["seed"]) for x in pieces[::2]]
+    assert [x["side"] for x in pieces[:2]] == ["abstain", "nll"]
+    assert order[:3] == [("mnist-5k", *x, 0) for x in [*bench.NOISE[1:3], ("pairflip", 0.4)]]
+    assert [seed for *_, seed in order[:-2]] == [0] * 9 + [1] * 9
+    assert order[-2:] == [("imdb", "symmetric", 0.6, 0), ("imdb", "symmetric", 0.6, 1)]
+    assert [x["rate"] for x in bench.of_first_settings(pieces, 1)] == [0.2] * 4
+
+
+def test_prepared_sets_are_what_would_be_drawn_here(bench, tmp_path, monkeypatch):
+    monkeypatch.setitem(bench.SAMPLES, "digits", 50)
+    here = bench.load_set("digits")
+    bench.prepare("digits", tmp_path)
+    there = bench.load_set("digits", prepared=tmp_path)
+    assert list(here.ids) == list(there.ids)
+    assert len(set(here.ids)) == 50
+    assert torch.equal(here.inputs, there.inputs)
+    assert list(bench.load_set("digits", 20, tmp_path).ids) == list(here.ids)[:20]
+
+
+@pytest.mark.slow
+def test_processes_side_by_side_find_what_one_alone_finds(tmp_path):
+    found = {}
+    for jobs in ("1", "2"):
+        command = [
+            sys.executable, str(SCRIPT), "--data", "breast cancer", "--kinds", "instance",
+            "--seeds", "0", "--epochs", "2", "--device", "cpu", "--jobs", jobs, "--alone", "1",
+            "--results", str(tmp_path / jobs), "--page", str(tmp_path / "p.md"),
+        ]  # fmt: skip
+        subprocess.run(command, check=True)
+        rows = [json.loads(line) for line in (tmp_path / jobs).read_text().splitlines()]
+        found[jobs] = {(x["rate"], x["side"]): (x["rankings"], x["rates"]) for x in rows}
+    assert {row["jobs"] for row in rows} == {1, 2}
+    assert len(rows) == 6
+    assert found["1"] == found["2"]
 
 
 @pytest.mark.slow
