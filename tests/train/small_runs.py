@@ -113,11 +113,15 @@ def start(arguments, *, rank=0, world=1, port=0, wait=True):
     return process
 
 
-def start_many(arguments, world=2, *, wait=True):
-    """Train in several processes that know of each other as torchrun would tell them."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def start_many(arguments, world=2, *, wait=True):
+    """Train in several processes that know of each other as torchrun would tell them."""
+    port = free_port()
     processes = [
         start(arguments, rank=rank, world=world, port=port, wait=False) for rank in range(world)
     ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -161,27 +162,57 @@ def test_a_run_of_two_processes_that_is_killed_goes_on_in_one(begun):
     assert_same_run(one, two, epochs=6)
 
 
+TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2 -m"
+ACCELERATE = f"{sys.executable} -m accelerate.commands.launch --cpu"
+MPIRUN = "mpirun --oversubscribe -n 2"
+needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
+
+
+def launch(launcher, *arguments):
+    """Run the command line under a launcher."""
+    settings = {"OMP_NUM_THREADS": "1", "MASTER_PORT": str(small.free_port())}
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return subprocess.run(
+        [*launcher.split(), "abstain", "train", *arguments],
+        capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, **as_root, **settings},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("launcher", "processes"),
     [
-        ("torch.distributed.run --standalone --nproc-per-node 2", 2),
-        # Accelerate needs MPI for several processes on CPUs.
-        pytest.param("accelerate.commands.launch --cpu", 1, marks=pytest.mark.slow),
+        (TORCHRUN, 2),
+        pytest.param(f"{ACCELERATE} -m", 1, marks=pytest.mark.slow),
+        # Several processes on CPUs Accelerate leaves to MPI, and takes them for one otherwise.
+        pytest.param(
+            f"{ACCELERATE} --num_processes 2 --mpirun_hostfile HOSTS --main_process_port PORT -m",
+            2,
+            marks=[needs_mpi, pytest.mark.slow],
+        ),
+        pytest.param(f"{MPIRUN} {sys.executable} -m", 2, marks=[needs_mpi, pytest.mark.slow]),
     ],
-    ids=["torchrun", "accelerate"],
+    ids=["torchrun", "accelerate", "accelerate-mpi", "mpirun"],
 )
 def test_launchers_run_the_command_line(begun, tmp_path, launcher, processes):
     one, arguments = begun("one", epochs=2, warm_up=1)
     small.start(arguments)
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=2\n")
+    launcher = launcher.replace("HOSTS", str(hosts)).replace("PORT", str(small.free_port()))
     two, source, net = tmp_path / "two", arguments["source"], arguments["recipe"]["model"]
     settings = f"--batch {BATCH} --lr 0.01 --epochs 2 --warm-up 1 --method schedule --json".split()
-    done = subprocess.run(
-        [sys.executable, "-m", *launcher.split(), "-m", "abstain", "train", source, *settings,
-         "--test", source, "--model", net, "--out", str(two)],
-        capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    done = launch(launcher, source, *settings, "--test", source, "--model", net, "--out", str(two))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["folder"] == str(two)  # once, by one process
     assert json.loads((two / "run.json").read_text())["processes"] == processes
     assert_same_run(one, two, epochs=2)
+
+
+def test_what_is_wrong_is_said_by_one_process(tmp_path):
+    done = launch(TORCHRUN, str(tmp_path / "nowhere.csv"), "--out", str(tmp_path / "run"))
+    assert done.returncode != 0
+    said = [line for line in done.stderr.splitlines() if "nowhere.csv" in line]
+    assert len(said) == 1
+    assert said[0].startswith("abstain: source must be a file or folder that exists")
+    assert "rank1" not in done.stderr  # what torch writes before a traceback of ours

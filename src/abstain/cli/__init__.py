@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from abstain import __version__
 from abstain.cli import audit, data, export, predict, reproduce, theory, train
-from abstain.cli.process import tune_process
+from abstain.cli.process import is_main_process, leave_others, tune_process
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -50,6 +50,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(app(args=arguments, standalone_mode=False) or 0)
     except AbstainError as error:
         _complain(str(error))
+    except RuntimeError as error:
+        # What is heard from a process of the same training that has ended; it has said why itself.
+        if "by peer" not in str(error):
+            raise
+        _complain("another process of the training has ended")
     except Exception as error:
         # A wrong option: typer and its parser have had several classes for that, all with this
         # method, and would draw a box around it. No command at all is answered by its help.
@@ -64,6 +69,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain(message: str) -> NoReturn:
+    leave_others()
+    if not is_main_process():
+        sys.exit(2)  # several processes train together: what is wrong for one is for all
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(
         f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from abstain.cli import options
+from abstain.cli.options import RUN, TRAINING, said
 from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_for_all, training
 from abstain.errors import AbstainError
 
@@ -28,106 +30,40 @@ EXAMPLES = """
   abstain audit --resume audits/photos-…      go on after Ctrl-C or a crash
 """
 
-_DATA, _TRAINING, _RUN = "Data", "Training", "Run"
-
 
 def audit(
-    source: Annotated[
-        str | None,
-        typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:NAME."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="The label column.", rich_help_panel=_DATA)
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An .npy to train on instead of the inputs, a row per sample; or feature columns.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of downloaded sets (mnist/train.parquet, …).",
-            envvar="ABSTAIN_DATA",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    skip_bad: Annotated[
-        bool,
-        typer.Option(help="Leave unreadable images out, and record them.", rich_help_panel=_DATA),
-    ] = False,
-    image_size: Annotated[
-        int | None, typer.Option(help="Scale images to this size.", rich_help_panel=_DATA)
-    ] = None,
-    flip: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of labels to flip on purpose, to see how well they are found.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    flip_kind: Annotated[
-        str | None,
-        typer.Option(help="symmetric, symmetric-any, pairflip or instance.", rich_help_panel=_DATA),
-    ] = None,
+    source: options.Source = None,
+    label: options.Label = None,
+    features: options.Features = None,
+    data_dir: options.DataDir = None,
+    skip_bad: options.SkipBad = False,
+    image_size: options.ImageSize = None,
+    flip: options.Flip = None,
+    flip_kind: options.FlipKind = None,
     method: Annotated[
         str | None,
-        typer.Option(help="As for abstain train; the best unless said.", rich_help_panel=_TRAINING),
+        typer.Option(help="As for abstain train; the best unless said.", rich_help_panel=TRAINING),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Share of wrong labels, which --method aes needs.", rich_help_panel=_TRAINING
+            help="Share of wrong labels, which --method aes needs.", rich_help_panel=TRAINING
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="Passes over the data; 15 to 100 unless said.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Samples per step, on all processes.", rich_help_panel=_TRAINING),
-    ] = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--learning-rate", "--lr", help="0.001 unless said.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=_TRAINING),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=_RUN)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the audit.", rich_help_panel=_RUN)
-    ] = None,
+    model: options.Model = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    learning_rate: options.LearningRate = None,
+    precision: options.Precision = None,
+    seed: options.Seed = None,
+    out: options.Out = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with this audit; or audit this training.", rich_help_panel=_RUN),
+        typer.Option(help="Go on with this audit; or audit this training.", rich_help_panel=RUN),
     ] = None,
-    save_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=_RUN)
-    ] = 60.0,
-    dry_run: Annotated[
-        bool, typer.Option(help="Show the resolved recipe and stop.", rich_help_panel=_RUN)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the verdict as JSON.", rich_help_panel=_RUN)
-    ] = False,
+    save_every: options.SaveEvery = 60.0,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find the wrong labels of a data set by training on it once.
 
@@ -135,21 +71,19 @@ def audit(
     (report.html), every label with its score, the worst first (issues.csv, issues.parquet), and
     the model.
     """
-    settings: dict[str, Any] = {
-        "rate": rate, "model": model, "epochs": epochs, "batch": batch, "precision": precision,
-        "learning_rate": learning_rate, "flip": flip, "flip_kind": flip_kind,
-        "seed_noise": seed, "seed_init": seed, "seed_order": seed,
-    }  # fmt: skip
-    settings = {name: value for name, value in settings.items() if value is not None}
-    options: dict[str, Any] = {
-        "label": label, "features": feature_option(features), "data_dir": data_dir,
-        "image_size": image_size, "skip_bad": skip_bad or None,
-    }  # fmt: skip
-    options = {name: value for name, value in options.items() if value is not None}
+    settings = said(
+        rate=rate, model=model, epochs=epochs, batch=batch, precision=precision,
+        learning_rate=learning_rate, flip=flip, flip_kind=flip_kind,
+        seed_noise=seed, seed_init=seed, seed_order=seed,
+    )  # fmt: skip
+    reading = said(
+        label=label, features=feature_option(features), data_dir=data_dir, image_size=image_size,
+        skip_bad=skip_bad or None,
+    )  # fmt: skip
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
     if resume is not None:
-        if settings or options or out or method or dry_run:
+        if settings or reading or out or method or dry_run:
             raise AbstainError("--resume takes everything from its folder: leave the rest out")
         _audit(None, None, resume, resume=True, save_every=save_every, as_json=as_json)
         return
@@ -157,10 +91,10 @@ def audit(
 
     recipe = Recipe.of(method or DEFAULT_METHOD, **settings)
     if dry_run:
-        show_recipe(source, recipe, options, as_json=as_json)
+        show_recipe(source, recipe, reading, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
-    _audit(source, recipe, place, save_every=save_every, as_json=as_json, **options)
+    _audit(source, recipe, place, save_every=save_every, as_json=as_json, **reading)
 
 
 def _audit(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.console import Console
 
+from abstain.cli import options
+from abstain.cli.options import DATA, said
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ expects of itself.
 """
 
 _DEFAULT = Path("predictions.csv")
-_ABSTAINING, _DATA, _OUTPUT = "Abstaining", "Data", "Output"
+_ABSTAINING, _OUTPUT = "Abstaining", "Output"
 
 
 def predict(
@@ -85,14 +87,14 @@ def predict(
         ),
     ] = "softmax",
     split: Annotated[
-        str, typer.Option(help="Split of the source.", rich_help_panel=_DATA)
+        str, typer.Option(help="Split of the source.", rich_help_panel=DATA)
     ] = "train",
     compare: Annotated[
         bool | None,
         typer.Option(
             "--compare/--no-compare",
             help="Read the labels of the source too, and print how many answers agree.",
-            rich_help_panel=_DATA,
+            rich_help_panel=DATA,
             show_default=False,
         ),
     ] = None,
@@ -100,22 +102,15 @@ def predict(
         str | None,
         typer.Option(
             help="Label column, if not that of the training; implies --compare.",
-            rich_help_panel=_DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of downloaded sets.", envvar="ABSTAIN_DATA", rich_help_panel=_DATA
-        ),
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave unreadable images out.", rich_help_panel=_DATA)
-    ] = False,
+    data_dir: options.DataDir = None,
+    skip_bad: options.SkipBad = False,
     image_size: Annotated[
         int | None,
         typer.Option(
-            help="Scale images to this size, if not as in training.", rich_help_panel=_DATA
+            help="Scale images to this size, if not as in training.", rich_help_panel=DATA
         ),
     ] = None,
     output: Annotated[
@@ -143,10 +138,10 @@ def predict(
 
     place = _place(output, force, source, calibrate)
     check_output(place)
-    options: dict[str, Any] = {
-        "split": split, "label": label, "data_dir": data_dir, "image_size": image_size,
-        "skip_bad": skip_bad or None,
-    }  # fmt: skip
+    reading = said(
+        split=split, label=label, data_dir=data_dir, image_size=image_size,
+        skip_bad=skip_bad or None,
+    )  # fmt: skip
     predictions = predict_from(
         run,
         source,
@@ -158,7 +153,7 @@ def predict(
         confidence=confidence,
         compare=label is not None if compare is None else compare,
         show=not as_json,
-        **{name: value for name, value in options.items() if value is not None},
+        **reading,
     )
     predictions.write(place)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Settings of the process that make training faster; only for a process that is ours."""
+"""The process that a command runs in: how it computes, and which it is of several."""
 
 import ctypes
 import os
@@ -7,6 +7,10 @@ import sys
 # From malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP = 2**30
+# What Open MPI tells its processes: how many there are, and how many on this machine.
+_PROCESSES = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+# By which torchrun and the kinds of MPI number processes.
+_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
 
 
 def tune_process() -> None:
@@ -17,6 +21,10 @@ def tune_process() -> None:
     gives each back to the system, which then clears it page by page.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    processes, here = (os.environ.get(name) for name in _PROCESSES)
+    if processes is not None and processes == here:
+        # torchrun and Accelerate say where processes meet, a bare mpirun does not.
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     if sys.platform != "linux":
         return
     try:
@@ -25,3 +33,16 @@ def tune_process() -> None:
         return  # another C library, with habits of its own
     mallopt(_M_MMAP_THRESHOLD, _KEEP)
     mallopt(_M_TRIM_THRESHOLD, _KEEP)
+
+
+def is_main_process() -> bool:
+    """Whether this process is the first of those that were started together, or alone."""
+    ranks = [os.environ[name] for name in _RANK if name in os.environ]
+    return not ranks or ranks[0] == "0"
+
+
+def leave_others() -> None:
+    """Take leave of the processes that train together with this one, or gloo aborts at the end."""
+    distributed = sys.modules.get("torch.distributed")  # not imported: nothing was begun
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()

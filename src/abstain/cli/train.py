@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from abstain.cli import options
+from abstain.cli.options import DATA, RUN, TRAINING, said
 from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_for_all, training
 from abstain.errors import AbstainError
 
@@ -48,63 +50,32 @@ METHODS = {
     "coteaching-plus": "a pair of networks; needs --rate",
 }
 
-_DATA, _METHOD, _TRAINING, _RUN = "Data", "Method", "Training", "Run"
+_METHOD = "Method"
 
 
 def train(
-    source: Annotated[
-        str | None,
-        typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:NAME."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="The label column.", rich_help_panel=_DATA)
-    ] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A feature column, found by looking unless said (repeat for more); or an .npy.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
+    source: options.Source = None,
+    label: options.Label = None,
+    features: options.Features = None,
     weights: Annotated[
         str | None,
         typer.Option(
             help="How much samples count: a column, or a file of ids and weights.",
-            rich_help_panel=_DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
     test: Annotated[
         str | None,
         typer.Option(
             help="A source with right labels, shown in the history, never trained on.",
-            rich_help_panel=_DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of downloaded sets (mnist/train.parquet, …).",
-            envvar="ABSTAIN_DATA",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    skip_bad: Annotated[
-        bool,
-        typer.Option(help="Leave unreadable images out, and record them.", rich_help_panel=_DATA),
-    ] = False,
-    image_size: Annotated[
-        int | None, typer.Option(help="Scale images to this size.", rich_help_panel=_DATA)
-    ] = None,
-    flip: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of labels to flip on purpose, to see what happens.", rich_help_panel=_DATA
-        ),
-    ] = None,
-    flip_kind: Annotated[
-        str | None,
-        typer.Option(help="symmetric, symmetric-any, pairflip or instance.", rich_help_panel=_DATA),
-    ] = None,
+    data_dir: options.DataDir = None,
+    skip_bad: options.SkipBad = False,
+    image_size: options.ImageSize = None,
+    flip: options.Flip = None,
+    flip_kind: options.FlipKind = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -138,119 +109,84 @@ def train(
         int | None,
         typer.Option(help="Epochs without gain before ves stops.", rich_help_panel=_METHOD),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="Passes over the data; 15 to 100 unless said.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Samples per step, on all processes.", rich_help_panel=_TRAINING),
-    ] = None,
+    model: options.Model = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
     optimizer: Annotated[
-        str | None, typer.Option(help="adam, adamw, sgd or laprop.", rich_help_panel=_TRAINING)
+        str | None, typer.Option(help="adam, adamw, sgd or laprop.", rich_help_panel=TRAINING)
     ] = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--learning-rate", "--lr", help="0.001 unless said.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
+    learning_rate: options.LearningRate = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="0 unless said.", rich_help_panel=_TRAINING)
+        float | None, typer.Option(help="0 unless said.", rich_help_panel=TRAINING)
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
             help="Of the learning rate: constant, cosine, linear, one-cycle.",
-            rich_help_panel=_TRAINING,
+            rich_help_panel=TRAINING,
         ),
     ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Largest norm of the gradient.", rich_help_panel=_TRAINING)
+        float | None, typer.Option(help="Largest norm of the gradient.", rich_help_panel=TRAINING)
     ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=_TRAINING),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=_RUN)
-    ] = None,
+    precision: options.Precision = None,
+    seed: options.Seed = None,
     seed_noise: Annotated[
-        int | None, typer.Option(help="Of the planted errors.", rich_help_panel=_RUN)
+        int | None, typer.Option(help="Of the planted errors.", rich_help_panel=RUN)
     ] = None,
     seed_init: Annotated[
-        int | None, typer.Option(help="Of the first weights.", rich_help_panel=_RUN)
+        int | None, typer.Option(help="Of the first weights.", rich_help_panel=RUN)
     ] = None,
     seed_order: Annotated[
-        int | None, typer.Option(help="Of the batches and of dropout.", rich_help_panel=_RUN)
+        int | None, typer.Option(help="Of the batches and of dropout.", rich_help_panel=RUN)
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the run.", rich_help_panel=_RUN)
-    ] = None,
+    out: options.Out = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=_RUN)
+        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=RUN)
     ] = None,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="Run again what this folder describes.", rich_help_panel=_RUN),
+        typer.Option("--from", help="Run again what this folder describes.", rich_help_panel=RUN),
     ] = None,
-    save_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=_RUN)
-    ] = 60.0,
-    dry_run: Annotated[
-        bool, typer.Option(help="Show the resolved recipe and stop.", rich_help_panel=_RUN)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the outcome as JSON.", rich_help_panel=_RUN)
-    ] = False,
+    save_every: options.SaveEvery = 60.0,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a classifier on labels that are partly wrong.
 
     Nothing needs to be known about the labels. Sizes that are not given are chosen from the data;
     everything that decides the result is written into the folder of the run.
     """
-    settings = {
-        "payoff": _number_or_rule(payoff), "guard": guard, "warm_up": warm_up, "rate": rate,
-        "noise": noise, "patience": patience, "model": model, "epochs": epochs, "batch": batch,
-        "optimizer": optimizer, "learning_rate": learning_rate, "weight_decay": weight_decay,
-        "schedule": schedule, "clip": clip, "precision": precision, "flip": flip,
-        "flip_kind": flip_kind, "seed_noise": _first(seed_noise, seed),
-        "seed_init": _first(seed_init, seed), "seed_order": _first(seed_order, seed),
-    }  # fmt: skip
-    settings = {name: value for name, value in settings.items() if value is not None}
-    options: dict[str, Any] = {
-        "label": label, "features": feature_option(features), "data_dir": data_dir,
-        "image_size": image_size, "skip_bad": skip_bad or None, "weights": weights,
-    }  # fmt: skip
-    options = {name: value for name, value in options.items() if value is not None}
+    settings = said(
+        payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
+        patience=patience, model=model, epochs=epochs, batch=batch, optimizer=optimizer,
+        learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, clip=clip,
+        precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
+        seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
+    )  # fmt: skip
+    reading = said(
+        label=label, features=feature_option(features), data_dir=data_dir, image_size=image_size,
+        skip_bad=skip_bad or None, weights=weights,
+    )  # fmt: skip
     if sum(x is not None for x in (source, resume, from_)) != 1:
         raise AbstainError(
             "give one of SOURCE, --resume RUN and --from RUN; see abstain train --help"
         )
     if resume is not None:
-        if settings or options or out or method or test or dry_run:
+        if settings or reading or out or method or test or dry_run:
             raise AbstainError(
                 "--resume takes everything from its folder; use --from to change settings"
             )
         _train(resume=resume, show=not as_json, save_every=save_every, as_json=as_json)
         return
-    recipe, source, test, options = _resolve(source, from_, method, settings, test, options)
+    recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
     if dry_run:
-        show_recipe(source, recipe, options, as_json=as_json)
+        show_recipe(source, recipe, reading, as_json=as_json)
         return
     folder = out or new_folder(source, recipe.method)
     _train(
         source, recipe, test=test, folder=folder, show=not as_json, save_every=save_every,
-        as_json=as_json, **options,
+        as_json=as_json, **reading,
     )  # fmt: skip
 
 
@@ -260,13 +196,13 @@ def _resolve(
     method: str | None,
     settings: dict[str, Any],
     test: str | None,
-    options: dict[str, Any],
+    reading: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
     """Recipe and sources, as given or as another run had them."""
     from abstain.train.recipe import DEFAULT_METHOD, Recipe
 
     if from_ is None:
-        return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, options
+        return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
     if method is not None:
         raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
     from abstain.train.folder import RunFolder
@@ -278,7 +214,7 @@ def _resolve(
     if about["recipe"]["model"] is None and "model" not in settings:
         raise AbstainError(f"{from_} was trained with a module of another program; name a --model")
     recipe = Recipe.from_json({**about["recipe"], **settings})
-    return recipe, sources["train"], test or sources["test"], {**sources["options"], **options}
+    return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}
 
 
 def _train(

@@ -5,13 +5,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain import noise
@@ -35,6 +36,7 @@ from abstain.train.loop import Loop, Task
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 
 Report = Callable[[str, Row], None]
+_Result = TypeVar("_Result")
 
 _EVALUATED_NUMBERS = 2**20
 
@@ -128,8 +130,7 @@ def train(
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
         sources = about["sources"]
-    with state.main_process_first():  # the others then find the decoded data in the cache
-        data, test_data = _load(sources)
+    data, test_data = _by_all(partial(_load, sources), state)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
@@ -204,6 +205,23 @@ def _agreed(folder: str, state: PartialState) -> str:
     if state.num_processes > 1:
         broadcast_object_list(names)
     return names[0]
+
+
+def _by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
+    """What some work gives; an error of one process is raised by all, or they would wait for it.
+
+    The main process goes first: the others then find the decoded data in the cache.
+    """
+    for is_next in (state.is_main_process, not state.is_main_process):
+        failures: list[AbstainError] = []
+        if is_next:
+            try:
+                result = work()
+            except AbstainError as error:
+                failures.append(error)
+        for failure in gather_object(failures):
+            raise failure
+    return result
 
 
 def _about(place: RunFolder | None) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Options that several commands have, each said once."""
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+DATA, TRAINING, RUN = "Data", "Training", "Run"
+"""Panels of the help."""
+
+Source: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:NAME."),
+]
+Label: TypeAlias = Annotated[
+    str | None, typer.Option(help="The label column.", rich_help_panel=DATA)
+]
+Features: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A feature column, found by looking unless said (repeat for more); or an .npy with "
+        "a row of numbers per sample, to train on instead of the inputs.",
+        rich_help_panel=DATA,
+    ),
+]
+DataDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of downloaded sets (mnist/train.parquet, …).",
+        envvar="ABSTAIN_DATA",
+        rich_help_panel=DATA,
+    ),
+]
+SkipBad: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad", help="Leave unreadable images out, and record them.", rich_help_panel=DATA
+    ),
+]
+ImageSize: TypeAlias = Annotated[
+    int | None, typer.Option(help="Scale images to this size.", rich_help_panel=DATA)
+]
+Flip: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of labels to flip on purpose, to see what comes of it.", rich_help_panel=DATA
+    ),
+]
+FlipKind: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="symmetric, symmetric-any, pairflip or instance.", rich_help_panel=DATA),
+]
+
+Model: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Epochs: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="Passes over the data; 15 to 100 unless said.", rich_help_panel=TRAINING),
+]
+Batch: TypeAlias = Annotated[
+    int | None, typer.Option(help="Samples per step, on all processes.", rich_help_panel=TRAINING)
+]
+LearningRate: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--learning-rate", "--lr", help="0.001 unless said.", rich_help_panel=TRAINING),
+]
+Precision: TypeAlias = Annotated[
+    str | None, typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=TRAINING)
+]
+
+Seed: TypeAlias = Annotated[
+    int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=RUN)
+]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The folder to write.", rich_help_panel=RUN)
+]
+SaveEvery: TypeAlias = Annotated[
+    float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=RUN)
+]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show the resolved recipe and stop.", rich_help_panel=RUN)
+]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print the outcome as JSON.", rich_help_panel=RUN)
+]
+
+
+def said(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The values that were given.
+
+    >>> said(epochs=3, batch=None)
+    {'epochs': 3}
+    """
+    return {name: value for name, value in values.items() if value is not None}
