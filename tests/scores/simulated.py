@@ -9,6 +9,7 @@ import torch
 
 from abstain.noise import corrupt, transition
 from abstain.scores.ledger import Ledger
+from abstain.scores.wrong_share import HeldOut
 
 
 def labels(samples, classes, kind, rate, rng, weights=None):
@@ -26,13 +27,15 @@ def simulated_run(
     epochs=20,
     skill=6.0,
     memory=1.0,
+    aside=0,
 ):
-    """Ledger, given and true labels of a simulated run."""
+    """Ledger, given and true labels of a simulated run; the first `aside` labels are not learnt."""
     rng = np.random.default_rng(seed)
     true, given = labels(samples, classes, kind, rate, rng, weights)
     easy = rng.beta(4, 1, samples)  # most are easy
     style = rng.normal(size=(samples, classes))  # what makes a sample look like other classes
     heart = rng.uniform(4, max(epochs, 5), samples)
+    heart[:aside] = np.inf
     ledger = Ledger(samples)
     rows = np.arange(samples)
     for epoch in range(epochs):
@@ -47,3 +50,10 @@ def simulated_run(
             epoch=epoch,
         )
     return ledger, given, true
+
+
+def set_aside(ledger, given, aside, epoch=4):
+    """What the first `aside` labels say of a simulated model, as it was in an epoch."""
+    snapshot = next(x for x in ledger.snapshots if x.epoch == epoch)
+    met = (snapshot.belief > snapshot.rival_belief)[:aside].double().mean()
+    return HeldOut(epoch=epoch + 1, accuracy=float(met), rows=np.arange(aside))

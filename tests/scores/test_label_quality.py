@@ -65,7 +65,7 @@ def test_a_sample_never_seen_gets_the_score_of_all():
         elif name != "step":
             state[name][:500] = value
     quality = label_quality(seen, np.append(given, 2))
-    assert quality.label_score[500] == pytest.approx(1 - quality.noise.rate, abs=1e-3)
+    assert quality.label_score[500] == pytest.approx(1 - quality.noise.share.value, abs=1e-3)
     assert quality.predicted_label[500] == 2
     assert math.isnan(quality.confidence[500])
     np.testing.assert_allclose(
@@ -112,7 +112,7 @@ def test_probabilities_of_the_user_serve_as_well():
     beliefs, given, true = probabilities()
     quality = label_quality_from_probabilities(beliefs, given)
     assert roc_auc_score(given != true, -quality.label_score) > 0.97
-    assert quality.noise.rate == pytest.approx((given != true).mean(), abs=0.03)
+    assert quality.noise.share.value == pytest.approx((given != true).mean(), abs=0.03)
     assert (quality.predicted_label == true).mean() > 0.95
     halved = label_quality_from_probabilities(beliefs.astype(np.float16), given)
     np.testing.assert_allclose(halved.label_score, quality.label_score, atol=0.05)

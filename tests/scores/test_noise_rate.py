@@ -2,15 +2,13 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from simulated import simulated_run
 from sklearn.metrics import f1_score
 
 from abstain.errors import AbstainError
 from abstain.noise import check_transition, pairflip, symmetric
 from abstain.scores.label_quality import label_quality, label_quality_from_probabilities
-from abstain.scores.ledger import Ledger
-from abstain.scores.noise_model import Early, HeldOut, estimate_transition, find_plateau
+from abstain.scores.noise_model import estimate_transition
 from abstain.scores.noise_rate import estimate_noise
 
 KINDS = [
@@ -146,39 +144,6 @@ def test_few_samples_do_not_break_it():
         check_transition(estimate.transition)
 
 
-def test_a_plateau_ends_where_errors_of_the_model_begin():
-    """Sure half: 20% of the labels contradict; unsure half: the prediction is a guess."""
-    rng = np.random.default_rng(0)
-    true = rng.integers(4, size=8000).astype(np.int32)
-    given = np.where(rng.random(8000) < 0.2, (true + 1) % 4, true).astype(np.int32)
-    confidence = rng.random(8000).astype(np.float32)
-    predicted = np.where(confidence > 0.5, true, rng.integers(4, size=8000)).astype(np.int32)
-    early = Early(predicted=predicted, confidence=confidence)
-    plateau, counts = find_plateau(early, given, 4)
-    assert plateau.share in (0.4, 0.5)
-    assert plateau.disagreement == pytest.approx(0.2, abs=0.02)
-    assert counts.sum() == plateau.samples
-    assert plateau.curve[-1] == pytest.approx((predicted != given).mean())
-
-
-def test_plateau_against_a_loop_over_classes():
-    rng = np.random.default_rng(1)
-    predicted = rng.integers(3, size=900).astype(np.int32)
-    given = rng.integers(3, size=900).astype(np.int32)
-    confidence = rng.permutation(900).astype(np.float32)
-    predicted[:50] = -1  # not seen
-    plateau, _ = find_plateau(Early(predicted=predicted, confidence=confidence), given, 3)
-    for tenths in range(1, 11):
-        chosen = []
-        for j in range(3):
-            members = np.flatnonzero(predicted == j)
-            members = members[np.argsort(-confidence[members])]
-            ranks = (np.arange(len(members)) + 0.5) / len(members)
-            chosen.extend(members[ranks < tenths / 10])
-        expected = (predicted[chosen] != given[chosen]).mean()
-        assert plateau.curve[tenths - 1] == pytest.approx(expected, abs=5e-3)
-
-
 def test_transition_shrinks_chance_away_and_keeps_structure():
     rng = np.random.default_rng(0)
     draws = np.stack([rng.multinomial(200, row) for row in symmetric(10, 0.4)]).astype(float)
@@ -227,26 +192,3 @@ def test_intervals_cover_the_truth_in_real_trainings():
             errors.append(abs(estimate.rate.value - wrong.mean()))
     assert np.mean(covered) >= 0.9
     assert np.mean(errors) <= 0.025
-
-
-def test_errors_of_the_model_open_the_rate_from_below():
-    # Right labels only; a model that is wrong about a fifth of them, however sure it is.
-    rng = np.random.default_rng(0)
-    given = rng.integers(0, 4, 2000)
-    believed = np.where(rng.random(2000) < 0.2, (given + 1) % 4, given)
-    ledger = Ledger(2000)
-    for epoch in range(3):
-        logits = 2 * torch.nn.functional.one_hot(torch.from_numpy(believed), 4).float()
-        logits += torch.from_numpy(rng.normal(size=(2000, 4)).astype(np.float32)) / 2
-        ledger.update(
-            torch.arange(2000), logits, torch.from_numpy(given), has_abstention=False, epoch=epoch
-        )
-    blind = estimate_noise(label_quality(ledger, given), given, 4).rate
-    poor = HeldOut(epoch=3, accuracy=0.5, samples=400)
-    told = estimate_noise(label_quality(ledger, given, poor), given, 4).rate
-    assert blind.low > 0.1
-    assert told.low == 0.0
-    assert (told.value, told.high) == (blind.value, blind.high)
-    # One that meets as many held-out labels as are right has no errors that could look like wrong.
-    good = HeldOut(epoch=3, accuracy=0.81, samples=400)
-    assert estimate_noise(label_quality(ledger, given, good), given, 4).rate == blind

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from abstain.errors import AbstainError
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
-from abstain.scores.noise_model import UNKNOWN, Early, HeldOut, NoiseModel, fit_noise_model
+from abstain.scores.noise_model import NoiseModel, fit_noise_model
+from abstain.scores.plateau import UNKNOWN, Beliefs
+from abstain.scores.wrong_share import HeldOut
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
@@ -117,9 +119,6 @@ def label_quality(
     single = [_epoch_beliefs(snapshot, labels) for snapshot in snapshots]
     numbers = [snapshot.epoch for snapshot in snapshots]
     early, epochs = _early(numbers, single)
-    late = None
-    if held_out is not None:  # the last epoch before labels were learnt by heart
-        late = single[sum(number < max(held_out.epoch, 1) for number in numbers) - 1]
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     return _judged(
         labels,
@@ -129,8 +128,8 @@ def label_quality(
         epochs=epochs,
         contradicted=_contradicted(single, labels),
         rival_share=_share(belief - margin, belief),
-        late=late,
         held_out=held_out,
+        untaught=single[0].confidence if numbers[:2] == [0, 1] else None,
         abstention=ledger.abstention.numpy(force=True),
     )
 
@@ -168,7 +167,7 @@ def label_quality_from_probabilities(
         others[index, labels[part]] = -1
         rival[part] = others.argmax(1)
         rival_belief[part] = others[index, rival[part]]
-    early = Early(
+    early = Beliefs(
         predicted=np.where(rival_belief > belief, rival, labels),
         confidence=np.maximum(rival_belief, belief),
     )
@@ -251,18 +250,18 @@ def _judged(
     *,
     rival: npt.NDArray[np.int32],
     evidence: Floats,
-    early: Early,
-    epochs: Sequence[Early],
+    early: Beliefs,
+    epochs: Sequence[Beliefs],
     contradicted: float,
     rival_share: Floats,
     abstention: Floats,
     num_classes: int = 0,
-    late: Early | None = None,
     held_out: HeldOut | None = None,
+    untaught: Floats | None = None,
 ) -> LabelQuality:
     classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
     noise = fit_noise_model(
-        given, rival, evidence, early, epochs, contradicted, classes, late, held_out
+        given, rival, evidence, early, epochs, contradicted, classes, held_out, untaught
     )
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
@@ -289,7 +288,9 @@ def _ascending(values: Floats) -> Labels:
     return keys
 
 
-def _early(numbers: Sequence[int], single: Sequence[Early]) -> tuple[Early, tuple[Early, ...]]:
+def _early(
+    numbers: Sequence[int], single: Sequence[Beliefs]
+) -> tuple[Beliefs, tuple[Beliefs, ...]]:
     """Beliefs of the first epochs together, and of the single ones to compare with.
 
     Predictions are those of the second, third and fifth epoch, whichever is surest: there the model
@@ -305,10 +306,10 @@ def _early(numbers: Sequence[int], single: Sequence[Early]) -> tuple[Early, tupl
         predicted[surer & (predicted != UNKNOWN)] = epoch.predicted[surer & (predicted != UNKNOWN)]
         surest = np.maximum(surest, epoch.confidence)
     confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
-    return Early(predicted=predicted, confidence=confidence), tuple(single[1:6])
+    return Beliefs(predicted=predicted, confidence=confidence), tuple(single[1:6])
 
 
-def _contradicted(single: Sequence[Early], given: npt.NDArray[np.int32]) -> float:
+def _contradicted(single: Sequence[Beliefs], given: npt.NDArray[np.int32]) -> float:
     """Share of labels that the last epoch with most samples in it contradicts."""
     for epoch in reversed(single):
         known = epoch.predicted != UNKNOWN
@@ -317,13 +318,13 @@ def _contradicted(single: Sequence[Early], given: npt.NDArray[np.int32]) -> floa
     return 0.0
 
 
-def _epoch_beliefs(snapshot: Snapshot, given: npt.NDArray[np.int32]) -> Early:
+def _epoch_beliefs(snapshot: Snapshot, given: npt.NDArray[np.int32]) -> Beliefs:
     rival, belief, rival_belief = (
         _numpy(x) for x in (snapshot.rival, snapshot.belief, snapshot.rival_belief)
     )
     predicted = np.where(rival_belief > belief, rival, given)
     predicted[rival == UNKNOWN] = UNKNOWN
-    return Early(predicted=predicted, confidence=np.maximum(belief, rival_belief))
+    return Beliefs(predicted=predicted, confidence=np.maximum(belief, rival_belief))
 
 
 def _rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:

@@ -9,9 +9,12 @@ from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
 from abstain.scores.label_quality import LabelQuality, _labels
-from abstain.scores.noise_model import NoiseModel, has_plateau, standard_error
+from abstain.scores.noise_model import NoiseModel
+from abstain.scores.wrong_share import half_width
 
 _Z = 1.959963984540054  # 95%
+# Standard error of an expected share that comes from the shape of the odds; by planted errors.
+_SHAPE = 0.025
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,8 @@ class NoiseEstimate:
     def expected_wrong(self, budget: int) -> Interval:
         """How many of the `budget` worst labels are expected to be wrong.
 
-        The interval has the uncertainty of the rate in it, and that of the draw.
+        The interval has the uncertainty of the rate in it, that of the draw, and what the odds
+        leave out.
 
         >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
         >>> given = [0] * 60 + [1] * 50 + [0] * 10
@@ -65,7 +69,7 @@ class NoiseEstimate:
         worst = np.partition(self.wrong_probability, samples - budget)[samples - budget :]
         wrong = worst.astype(np.float64)
         value = float(wrong.sum())
-        chance = _Z * math.sqrt(float((wrong * (1 - wrong)).sum()))
+        chance = _Z * math.hypot(math.sqrt(float((wrong * (1 - wrong)).sum())), _SHAPE * budget)
         odds = logit(np.clip(wrong, 1e-12, 1 - 1e-12))
         low, high = (float(expit(odds + shift).sum()) for shift in self.shifts)
         return Interval(
@@ -97,7 +101,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
     """
     labels = _labels(given, len(quality), num_classes)
     noise = quality.noise
-    rate = _rate(noise)
+    rate = Interval(value=noise.share.value, low=noise.share.low, high=noise.share.high)
     wrong = noise.wrong_probability
     shifts = tuple(noise.offset - noise.offset_for(end) for end in (rate.low, rate.high))
     transition, low, high = _transition(quality, labels, num_classes, rate)
@@ -111,24 +115,6 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
         is_label_issue=wrong > 0.5,
         shifts=(shifts[0], shifts[1]),
     )
-
-
-def _rate(noise: NoiseModel) -> Interval:
-    value, plateau = noise.rate, noise.plateau
-    if not has_plateau(noise.others):
-        spread = _half_width(value, noise.others[0].samples, 1.0)
-        # Errors of a poor model fade as it learns; a single look at it bounds nothing from below.
-        ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in noise.others[2:]]
-        low = max(0.0, min(noise.least, min(ends, default=0.0) - spread))
-        high = min(1.0, max(value, plateau.disagreement + spread))
-        return Interval(value=value, low=low, high=high)
-    half = _half_width(value, plateau.samples, 1 - plateau.share)
-    low = max(0.0, min(noise.least, value - half))
-    return Interval(value=value, low=low, high=min(1.0, value + half))
-
-
-def _half_width(value: float, samples: int, beyond: float) -> float:
-    return _Z * standard_error(value, samples, beyond)
 
 
 def _per_class(
@@ -146,8 +132,8 @@ def _per_class(
             intervals.append(Interval(value=math.nan, low=0.0, high=1.0))
             continue
         value = total / size
-        seen = max(1, round(size * noise.plateau.share))
-        own = _half_width(value, seen, 1 - noise.plateau.share)
+        seen = max(1, round(size * noise.share.plateau.share))
+        own = half_width(value, seen, 1 - noise.share.plateau.share)
         # What is uncertain of the whole is uncertain of its parts, in proportion.
         scale = value / max(rate.value, 1e-9)
         low = value - math.hypot(own, scale * (rate.value - rate.low))
@@ -173,7 +159,7 @@ def _transition(
     matrix *= scale
     np.fill_diagonal(matrix, 1 - matrix.sum(1))
     seen = np.zeros(num_classes)
-    seen[:known] = noise.counts[:known].sum(1)
+    seen[:known] = noise.share.counts[:known].sum(1)
     n = np.maximum(seen, 1)[:, None]
     # Wilson's score interval, and the uncertainty of the rate in proportion.
     centre = (matrix + _Z**2 / (2 * n)) / (1 + _Z**2 / n)

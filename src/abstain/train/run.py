@@ -23,7 +23,7 @@ from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
-from abstain.scores.noise_model import HeldOut
+from abstain.scores.wrong_share import HeldOut
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
@@ -73,7 +73,7 @@ class Trained:
         return HeldOut(
             epoch=int(best["epoch"]),
             accuracy=best["validation_accuracy"],
-            samples=self.recipe.held_out(len(self.data)),
+            rows=_split(self.recipe, len(self.data))[0].numpy(),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -369,11 +369,7 @@ def _task(
     """The data as batches on the device of this process."""
     assert recipe.batch is not None
     inputs = resident(encoder.encode(data), state.device)
-    order = torch.arange(len(data))
-    held_out = recipe.held_out(len(data))
-    if held_out:
-        generator = torch.Generator().manual_seed(recipe.seed_order)
-        order = torch.randperm(len(data), generator=generator)
+    aside, rest = _split(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
         return Batches(
@@ -397,11 +393,11 @@ def _task(
     return Task(
         encoder=encoder,
         num_classes=data.num_classes,
-        training=batches(inputs, order[held_out:], recipe.batch),
+        training=batches(inputs, rest, recipe.batch),
         given=data.given.to(state.device),
         true=None if data.true is None else data.true.to(state.device),
         weights=None if data.weights is None else data.weights.to(state.device),
-        hold_out=batches(inputs, order[:held_out], large) if held_out else None,
+        hold_out=batches(inputs, aside, large) if len(aside) else None,
         everything=batches(inputs, torch.arange(len(data)), recipe.batch)
         if recipe.warm_up_ends == "held-out"
         else None,
@@ -426,6 +422,16 @@ def _normalisable(task: Task, model: torch.nn.Module) -> Task:
         )
     everything = None if task.everything is None else replace(task.everything, least=least)
     return replace(task, training=replace(task.training, least=least), everything=everything)
+
+
+def _split(recipe: Recipe, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows set aside, if any, and the others."""
+    aside = recipe.held_out(samples)
+    if not aside:
+        return torch.arange(0), torch.arange(samples)
+    generator = torch.Generator().manual_seed(recipe.seed_order)
+    order = torch.randperm(samples, generator=generator)
+    return order[:aside], order[aside:]
 
 
 def _agreed_layout(

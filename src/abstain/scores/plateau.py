@@ -1,0 +1,131 @@
+"""The plateau: where a model is surest, the share of labels that contradict it stays level.
+
+Where a model is surest, it is hardly ever wrong. So among the samples it is surest of, the share of
+labels that contradict it *is* the share of wrong labels. Going down from the surest, that share
+first stays level, then rises as errors of the model come in: the plateau ends there (Lepski's rule:
+as far as the rise is explained by chance).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int32]
+
+UNKNOWN = -1
+"""The class of a sample that was not seen."""
+# Standard errors by which the share may rise and still count as level. Where it ends is a close
+# call: the estimate is the mean over a strict, a middling and a lenient one.
+CLOSE_CALL = (1.0, 1.5, 2.0)
+_PARTS = 10
+_FEWEST = 100  # samples; a share of fewer says nothing about where the plateau ends
+# By how much the share rises from the surest tenth to the surest half where there is no plateau.
+_STEEP = 0.06
+_ROWS = 2_000_000  # of more than these a random part says as much
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beliefs:
+    """What was believed of each sample, and how sure the model was before it knew its label."""
+
+    predicted: Integers
+    """The class believed most; `UNKNOWN` where the sample was not seen."""
+    confidence: Floats
+    """How surely, on any scale: only its order counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau:
+    """Of the samples that a model is surest of, how many contradict their label."""
+
+    share: float
+    """Share of all samples that lie on the plateau."""
+    samples: int
+    """How many of them were looked at."""
+    disagreement: float
+    """Share of its samples whose label contradicts the prediction; of three ends, the mean."""
+    curve: Doubles
+    """Disagreement among the surest 10%, 20%, …, 100%."""
+
+
+def find_plateau(
+    beliefs: Beliefs, given: Integers, num_classes: int, chances: Sequence[float] = CLOSE_CALL
+) -> tuple[Plateau, Doubles]:
+    """The plateau, and the (m, m) counts of predicted and given labels on it.
+
+    The surest are taken class by class, the same share of each predicted class: else the easiest
+    classes alone would decide.
+    """
+    seen = random_part(beliefs.predicted != UNKNOWN, _ROWS)
+    predicted, confidence = beliefs.predicted[seen], beliefs.confidence[seen]
+    # One sort by class, then from sure to unsure: confidence mapped into [0, 1).
+    low, high = float(confidence.min(initial=1)), float(confidence.max(initial=0))
+    scale = 0.999 / max(high - low, 1e-30)
+    keys = predicted + (high - confidence.astype(np.float64)) * scale
+    # Equal ones in random order: as they stand, data are often sorted by label.
+    keys += np.random.default_rng(0).random(len(keys), dtype=np.float32) * 1e-6
+    order = np.argsort(keys)
+    predicted, labels = predicted[order], given[seen[order]]
+    sizes = np.bincount(predicted, minlength=num_classes)
+    begins = np.cumsum(sizes) - sizes
+    rank = (np.arange(len(seen)) - begins[predicted] + 0.5) / np.maximum(sizes[predicted], 1)
+    part = (rank * _PARTS).astype(np.int8)
+    totals = np.cumsum(np.bincount(part, minlength=_PARTS)[:_PARTS])
+    contrary = np.cumsum(np.bincount(part, predicted != labels, minlength=_PARTS)[:_PARTS])
+    curve = contrary / np.maximum(totals, 1)
+    ends = [_end_of_plateau(curve, totals, chance) for chance in chances]
+    last = ends[1]
+    on = part <= last
+    counts = np.bincount(
+        predicted[on].astype(np.int64) * num_classes + labels[on], minlength=num_classes**2
+    )
+    plateau = Plateau(
+        share=(last + 1) / _PARTS,
+        samples=int(totals[last]),
+        disagreement=float(curve[ends].mean()),
+        curve=curve,
+    )
+    return plateau, counts.reshape(num_classes, num_classes).astype(np.float64)
+
+
+def _end_of_plateau(curve: Doubles, totals: npt.NDArray[np.int64], errors: float) -> int:
+    """The last part before the curve rises by more than chance above any part before it."""
+    first = min(int(np.searchsorted(totals, _FEWEST)), len(curve) - 1)
+    sizes = np.maximum(totals, 1).astype(np.float64)
+    last = first
+    for part in range(first + 1, len(curve)):
+        before = slice(first, part)
+        # Parts are nested: the difference of two varies by the difference of their variances.
+        variance = max(curve[part] * (1 - curve[part]), 1 / sizes[part])
+        chance = np.sqrt(variance * (1 / sizes[before] - 1 / sizes[part]) + 1e-9)
+        if (curve[part] > curve[before] + errors * chance).any():
+            break
+        last = part
+    return last
+
+
+def has_plateau(epochs: Sequence[Plateau]) -> bool:
+    """Whether single epochs, the second, third, fifth, …, have one: else a poor model looks alike.
+
+    Three tenths in the second or third are enough; two tenths if the fifth has them too, or if
+    there is none to compare with. Chance may cut a plateau short: only a steep curve has none.
+    """
+    tenths = [round(epoch.share * _PARTS) for epoch in epochs]
+    long = max(tenths[:2], default=0) >= 3 or min([max(tenths[:2], default=0), *tenths[2:3]]) >= 2
+    rises = [epoch.curve[_PARTS // 2 - 1] - epoch.curve[0] for epoch in epochs[:2]]
+    return long or float(np.mean(rises)) <= _STEEP
+
+
+def random_part(chosen: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.intp]:
+    """Indices of the chosen rows, or of a random part of about `most` of them."""
+    count = int(chosen.sum())
+    if count > most:
+        # The same part whenever asked: nothing here may differ from run to run.
+        draws = np.random.default_rng(0).random(len(chosen), dtype=np.float32)
+        chosen = chosen & (draws < most / count)
+    return np.flatnonzero(chosen)

@@ -1,0 +1,221 @@
+"""How many labels are wrong: the share that one training run lets one read off.
+
+Two ways, each by a `plateau`:
+
+- `share_by_first_epochs`. In its first epochs a model has hardly learnt any single label by heart:
+  its prediction and the given label are nearly independent given the true class.
+- `share_by_whole_training`, where labels were set aside for the warm-up (`HeldOut`). What a robust
+  training believed on the whole is right far more often than its first epochs were. Samples are
+  ordered by how sure the very first epoch was, which had not seen their labels. Two things mislead
+  it, and the labels set aside tell both. Labels *learnt by heart* look right: samples that were
+  trained on are contradicted less often than those set aside; the first epochs are then believed
+  instead. And a *weak model*, one that errs on many right labels set aside, keeps part of these
+  errors to the end: they are counted off, and the interval is left open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.scores.plateau import (
+    Beliefs,
+    Doubles,
+    Integers,
+    Plateau,
+    find_plateau,
+    has_plateau,
+)
+
+_Z = 1.959963984540054  # 95%
+# What a plateau leaves out, as standard deviations: relative to the rate, and absolute; fitted on
+# planted errors, and checked on others by bench/noise_rate.py. So are the other numbers here.
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.08, 0.003
+# However far the plateau reaches, its end is uncertain: some samples are always extrapolated to.
+_LEAST_BEYOND = 0.25
+_DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
+_POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
+# What the whole training believes rises late and little: only what chance cannot explain ends it.
+_LENIENT = (3.0, 3.0, 3.0)
+# Standard errors between samples set aside and others from which labels may have been, and have
+# been, learnt by heart.
+_LEARNT = (1.0, 3.0)
+# How far the first epochs are heard where they nearly agree with the whole, and how nearly.
+_HEARD, _NEARLY = 0.2, (0.02, 0.1)
+# Share of right labels set aside that a model contradicts which may be, and is, called weak; and
+# the part of these errors that its whole training keeps.
+_WEAK, _KEPT = (0.2, 0.3), 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """What a model had learnt where it was best on labels set aside.
+
+    >>> round(HeldOut(epoch=4, accuracy=0.72, rows=np.arange(10_000)).errors(rate=0.2), 2)
+    0.1
+    """
+
+    epoch: int
+    """Epochs it had trained for."""
+    accuracy: float
+    """Share of the labels set aside that it met."""
+    rows: npt.NDArray[np.int64] = field(repr=False)
+    """Which samples these were."""
+
+    @property
+    def disagreement(self) -> float:
+        """Share of the labels set aside that it contradicted."""
+        return 1 - self.accuracy
+
+    @property
+    def chance(self) -> float:
+        """Standard error of both shares."""
+        return _chance(self.accuracy, len(self.rows))
+
+    def errors(self, rate: float, chances: float = 0.0) -> float:
+        """Share of right labels that it contradicts, if `rate` of all labels are wrong.
+
+        With `chances`, what is left if it met by so many standard errors too few of them.
+        """
+        met = self.accuracy + chances * self.chance
+        return min(max(0.0, 1 - met / max(1 - rate, 1e-9)), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongShare:
+    """The share of wrong labels, and what it was seen on."""
+
+    value: float
+    low: float
+    high: float
+    """Ends of the 95% interval."""
+    plateau: Plateau
+    counts: Doubles
+    """(m, m): on the plateau, how often class i was predicted and j given."""
+    trust: float
+    """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
+
+
+def share_by_first_epochs(
+    given: Integers,
+    early: Beliefs,
+    epochs: Sequence[Plateau],
+    contradicted: float,
+    num_classes: int,
+) -> WrongShare:
+    """Disagreement on the plateau of the first epochs.
+
+    Where the early model is nowhere sure (there is no plateau), wrong labels cannot be told from
+    its own errors; the interval then reaches from what is left when later epochs are extrapolated
+    to certainty, to the share that contradicts the first ones.
+
+    Args:
+        given: (N,) given labels.
+        early: Beliefs of the first epochs together.
+        epochs: Plateaus of single ones, in order, to compare with.
+        contradicted: Share of labels that the model contradicts in the end.
+        num_classes: Number of classes m.
+    """
+    plateau, counts = find_plateau(early, given, num_classes)
+    if has_plateau(epochs):
+        value = _second_opinion(plateau, contradicted)
+        half = half_width(value, plateau.samples, 1 - plateau.share)
+        low, high, trust = value - half, value + half, 1.0
+    else:
+        # The first epochs know too little; the next ones more, and not yet too much.
+        value = float(np.mean([epoch.disagreement for epoch in epochs[2:4] or epochs[-1:]]))
+        half = half_width(value, epochs[0].samples, 1.0)
+        # Errors of a poor model fade as it learns; a single look at it bounds nothing from below.
+        ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in epochs[2:]]
+        low = min(value, min(ends, default=0.0) - half)
+        high = max(value, plateau.disagreement + half)
+        trust = _POOR_COUNTS
+    low, high = max(0.0, low), min(1.0, high)
+    return WrongShare(value=value, low=low, high=high, plateau=plateau, counts=counts, trust=trust)
+
+
+def share_by_whole_training(
+    given: Integers, whole: Beliefs, first: Plateau, held_out: HeldOut, early: WrongShare
+) -> WrongShare:
+    """Disagreement on the plateau of all epochs together, checked by labels set aside.
+
+    Args:
+        given: (N,) given labels.
+        whole: What was believed over the whole training, and how sure the first epoch was.
+        first: Plateau of the first epoch that knows anything.
+        held_out: Labels set aside.
+        early: The share as the first epochs have it.
+    """
+    plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT)
+    by_heart = _learnt_by_heart(whole.predicted != given, held_out)
+    # The first epochs are a way out only if they contradict fewer labels than are contradicted of
+    # those set aside: else they knew even less.
+    by_heart *= _ramp((held_out.disagreement - first.disagreement) / held_out.chance, (0.0, 1.0))
+    value = plateau.disagreement
+    value += by_heart * max(0.0, first.disagreement - value)
+    away = early.plateau.disagreement - value
+    if abs(away) <= _NEARLY[0] + _NEARLY[1] * value:
+        value += _HEARD * away
+    half = half_width(value, plateau.samples, 1 - plateau.share)
+    low = value - held_out.errors(value, chances=1.0) - half
+    high = max(value + half, min(first.disagreement, held_out.disagreement))
+    weak = _ramp(held_out.errors(value), _WEAK)
+    # value = r + kept · (1 − r) · errors(r), solved for r.
+    kept = _KEPT * weak
+    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    low, high = max(0.0, min(low, value)), min(1.0, high)
+    return WrongShare(
+        value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
+    )
+
+
+def _learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> float:
+    """How sure it is that samples trained on are contradicted less often than those set aside."""
+    aside = np.zeros(len(contrary), dtype=bool)
+    aside[held_out.rows] = True
+    if aside.all():
+        return 0.0
+    spared, taught = float(contrary[aside].mean()), float(contrary[~aside].mean())
+    return _ramp((spared - taught) / _chance(spared, len(held_out.rows)), _LEARNT)
+
+
+def _second_opinion(plateau: Plateau, contradicted: float) -> float:
+    """The disagreement on the plateau, drawn to the share of labels contradicted in the end.
+
+    That share counts every sample, but errors of the model too, and labels learnt by heart not: it
+    may be far off. So it is heard only where it agrees, and by how sure each of the two is.
+    """
+    chance = standard_error(plateau.disagreement, plateau.samples, 1 - plateau.share)
+    doubt = standard_error(contradicted, 10**9, 0.0) * _DOUBT_OF_SECOND
+    if abs(contradicted - plateau.disagreement) > 2 * float(np.hypot(chance, doubt)):
+        return plateau.disagreement
+    weight = chance**2 / (chance**2 + doubt**2)
+    return (1 - weight) * plateau.disagreement + weight * contradicted
+
+
+def half_width(value: float, samples: int, beyond: float) -> float:
+    """Half of the 95% interval of a share; see `standard_error`."""
+    return _Z * standard_error(value, samples, beyond)
+
+
+def standard_error(share: float, samples: int, beyond: float) -> float:
+    """Of a share seen on some samples of a plateau, and extrapolated to the share `beyond` of all.
+
+    To chance it adds what the model leaves out: labels learnt by heart even in the first epochs,
+    errors of the early model that look like wrong labels.
+    """
+    samples = max(samples, 1)
+    chance = max(share * (1 - share), 1 / samples) / samples * max(beyond, _LEAST_BEYOND)
+    return float(np.sqrt(chance + (_RELATIVE_ERROR * share) ** 2 + _ABSOLUTE_ERROR**2))
+
+
+def _chance(share: float, samples: int) -> float:
+    """Standard error of a share, as if one more had been met and one missed."""
+    share = (share * samples + 1) / (samples + 2)
+    return float(np.sqrt(share * (1 - share) / samples))
+
+
+def _ramp(x: float, ends: tuple[float, float]) -> float:
+    """0 up to the first end, 1 from the second on, a straight line between."""
+    return min(max((x - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+from simulated import set_aside, simulated_run
+
+from abstain.scores.label_quality import label_quality
+from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.plateau import Beliefs, find_plateau
+from abstain.scores.wrong_share import HeldOut, share_by_first_epochs, share_by_whole_training
+
+KINDS = [("symmetric", 0.1), ("symmetric", 0.4), ("pairflip", 0.2), ("pairflip", 0.4)]
+
+
+def believed(true, errors, rng, classes):
+    """Beliefs of a model that errs on this share of samples, the surest ones apart."""
+    confidence = rng.random(len(true)).astype(np.float32)
+    wrong = (rng.random(len(true)) < errors / 0.8) & (confidence < 0.8)
+    predicted = np.where(wrong, (true + rng.integers(1, classes, len(true))) % classes, true)
+    return Beliefs(predicted=predicted.astype(np.int32), confidence=confidence)
+
+
+def shares(given, first, whole, held_out, classes):
+    plateau = find_plateau(first, given, classes)[0]
+    early = share_by_first_epochs(given, first, [plateau] * 3, 0.0, classes)
+    return early, share_by_whole_training(given, whole, plateau, held_out, early)
+
+
+def planted(rate, rng, samples=4000, classes=5):
+    true = rng.integers(classes, size=samples).astype(np.int32)
+    flip = rng.random(samples) < rate
+    return true, np.where(flip, (true + 1) % classes, true).astype(np.int32)
+
+
+def test_the_whole_training_is_believed_where_it_is_good():
+    rng = np.random.default_rng(0)
+    true, given = planted(0.2, rng)
+    first, whole = believed(true, 0.3, rng, 5), believed(true, 0.01, rng, 5)
+    rows = np.arange(400)
+    met = float((whole.predicted == given)[rows].mean())
+    held_out = HeldOut(epoch=5, accuracy=met, rows=rows)
+    early, share = shares(given, first, whole, held_out, 5)
+    truth = float((given != true).mean())
+    assert share.value == pytest.approx(truth, abs=0.015)
+    assert share.low <= truth <= share.high
+    assert share.trust == 1
+    assert share.plateau.share > early.plateau.share
+
+
+def test_labels_learnt_by_heart_are_told_by_those_set_aside():
+    """Nine wrong labels of ten were learnt, but for those set aside: the first epochs know."""
+    rng = np.random.default_rng(1)
+    true, given = planted(0.3, rng)
+    first = believed(true, 0.1, rng, 5)
+    learnt = (rng.random(4000) < 0.9) & (np.arange(4000) >= 400)
+    predicted = np.where(learnt, given, true).astype(np.int32)
+    whole = Beliefs(predicted=predicted, confidence=first.confidence)
+    rows = np.arange(400)
+    held_out = HeldOut(epoch=5, accuracy=0.6, rows=rows)
+    share = shares(given, first, whole, held_out, 5)[1]
+    assert float((predicted != given).mean()) < 0.07
+    assert share.value == pytest.approx(0.3, abs=0.04)
+
+
+def test_errors_of_a_weak_model_are_counted_off():
+    """Right labels only; a model that contradicts a fifth of them, however sure it is."""
+    rng = np.random.default_rng(2)
+    given = rng.integers(4, size=2000).astype(np.int32)
+    predicted = np.where(rng.random(2000) < 0.2, (given + 1) % 4, given).astype(np.int32)
+    beliefs = Beliefs(predicted=predicted, confidence=rng.random(2000).astype(np.float32))
+    rows = np.arange(200)
+    weak = HeldOut(epoch=3, accuracy=0.55, rows=rows)
+    share = shares(given, beliefs, beliefs, weak, 4)[1]
+    assert share.value < 0.05
+    assert share.low == 0
+    assert share.high > 0.2
+    assert share.trust == 0
+    # One that meets as many labels set aside as are right has no errors to count off.
+    good = HeldOut(epoch=3, accuracy=0.8, rows=rows)
+    share = shares(given, beliefs, beliefs, good, 4)[1]
+    assert share.value == pytest.approx(0.2, abs=0.02)
+    assert share.low > 0.1
+    assert share.trust == 1
+
+
+@drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
+def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
+    held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
+    assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
+    assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
+
+
+def test_expectations_and_intervals_with_labels_set_aside():
+    """For every budget up to the number of wrong labels, in twenty runs."""
+    covered, within, expected_covers = [], [], []
+    for kind, rate in KINDS:
+        for seed in range(5):
+            settings = {"kind": kind, "rate": rate, "seed": seed, "samples": 1500}
+            ledger, given, true = simulated_run(**settings, memory=3.0, aside=200)
+            quality = label_quality(ledger, given, set_aside(ledger, given, 200))
+            estimate = estimate_noise(quality, given, 5)
+            wrong = (given != true)[quality.worst_first()].cumsum()
+            covered.append(float((given != true).mean()) in estimate.rate)
+            for tenths in range(1, 11):
+                budget = max(1, round(tenths / 10 * estimate.rate.value * len(given)))
+                expected = estimate.expected_wrong(budget)
+                within.append(abs(expected.value - wrong[budget - 1]) <= 0.05 * budget)
+                expected_covers.append(wrong[budget - 1] in expected)
+    assert np.mean(covered) >= 0.9
+    assert np.mean(within) >= 0.9
+    assert np.mean(expected_covers) >= 0.95
+
+
+def test_rows_set_aside_are_those_the_warm_up_was_judged_by():
+    from abstain import Recipe
+    from abstain.train.run import train
+
+    trained = train("digits", Recipe.of("auto", epochs=6, flip=0.2))
+    told = trained.held_out
+    snapshot = next(x for x in trained.ledger.snapshots if x.epoch == 2)
+    met = (snapshot.belief >= snapshot.rival_belief)[told.rows].double().mean()
+    assert float(met) == pytest.approx(trained.history.epochs[2]["validation_accuracy"], abs=0.006)
