@@ -62,8 +62,9 @@ class Averaged:
 
     @torch.no_grad()
     def restart(self, model: nn.Module) -> None:
-        """Begin again at a model, as if it had been here for long."""
+        """Begin again at a model."""
         self.model.load_state_dict(model.state_dict())
+        self.steps = 0
 
 
 def _moving(model: nn.Module) -> list[Tensor]:

@@ -6,7 +6,7 @@ all take the same decision (stop, save, interrupt) from the same numbers.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -115,7 +115,7 @@ class Loop:
         )
         self.history = History()
         self._best_weights: dict[str, Tensor] = {}
-        self._warm_weights: dict[str, Tensor] = {}
+        self._warm: dict[str, Tensor] = {}
         self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
         self._epoch_began = time.monotonic()
 
@@ -229,11 +229,11 @@ class Loop:
         row["learning_rate"] = float(self.schedule.get_last_lr()[0])
         if task.test is not None and task.test_labels is not None:
             row["test_accuracy"] = self.accuracy(task.test, task.test_labels)
-        warm_up = self.objective.warm_up
+        warm_up, held_out = self.objective.warm_up, None
         if task.hold_out is not None and not (warm_up and warm_up.ended):
             # In a warm-up these are trained on later: the ledger is to know every sample alike.
-            validation = self._evaluate(task.hold_out, task.given, visits=warm_up is not None)
-            row["validation_loss"], row["validation_accuracy"] = validation
+            held_out = self._evaluate(task.hold_out, task.given, visits=warm_up is not None)
+            row["validation_loss"], row["validation_accuracy"] = held_out.mean(1).tolist()
         row["seconds"] = time.monotonic() - self._epoch_began
         self._epoch_began = time.monotonic()
         self.history.epochs.append(row)
@@ -242,7 +242,7 @@ class Loop:
         position.batch, position.totals = 0, [0.0] * len(SUMS)
         self._agree()
         if warm_up is not None:
-            self._judge_warm_up(warm_up, row)
+            self._judge_warm_up(warm_up, row, held_out)
         if isinstance(self.stop, ValidationStop):
             stopped = self.stop.update(row["validation_accuracy"])
             if self.stop.best_epoch == self.stop.epoch:
@@ -259,12 +259,11 @@ class Loop:
         if not position.outcome:
             self._save()
 
-    def _judge_warm_up(self, warm_up: WarmUp, row: Row) -> None:
+    def _judge_warm_up(self, warm_up: WarmUp, row: Row, held_out: Tensor | None) -> None:
         """End the warm-up where it was best; later on, go back there if all has been lost since."""
-        if not warm_up.ended:
-            if warm_up.update(row["validation_loss"], row["validation_accuracy"]):
-                weights = self.current_model().state_dict()
-                self._warm_weights = {name: x.detach().clone() for name, x in weights.items()}
+        if held_out is not None:
+            if warm_up.update(held_out[0], row["validation_accuracy"]):
+                self._keep_warm()
             if warm_up.ended:
                 self._go_back()
         elif not warm_up.check(row["train_accuracy"]):
@@ -273,10 +272,24 @@ class Loop:
             if self.task.test is not None and self.task.test_labels is not None:
                 row["test_accuracy"] = self.accuracy(self.task.test, self.task.test_labels)
 
+    def _keep_warm(self) -> None:
+        """Hold on to the weights as they are now, and to what is remembered of the samples."""
+        trust = self.objective.trust
+        weights, memory = self.current_model().state_dict(), trust.state_dict() if trust else {}
+        parts = {"weights": weights, "trust": memory}
+        self._warm = {
+            f"{part}/{name}": x.detach().clone()
+            for part, tensors in parts.items()
+            for name, x in tensors.items()
+        }
+
     def _go_back(self) -> None:
-        """To the best weights of the warm-up."""
-        model = self.plain_model()
-        model.load_state_dict(self._warm_weights)
+        """To where the warm-up was kept; what the optimiser knows is of other epochs and a loss."""
+        model, trust = self.plain_model(), self.objective.trust
+        model.load_state_dict(_under("weights/", self._warm))
+        if trust is not None:
+            trust.load_state_dict(_under("trust/", self._warm))
+        self.optimizer.state.clear()
         if self.averaged is not None:
             self.averaged.restart(model)
 
@@ -288,31 +301,28 @@ class Loop:
 
     def accuracy(self, batches: Batches, labels: Tensor) -> float:
         """Share of samples whose likeliest class is the label, over all processes."""
-        return self._evaluate(batches, labels)[1]
+        return float(self._evaluate(batches, labels)[1].mean())
 
     @torch.no_grad()
-    def _evaluate(
-        self, batches: Batches, labels: Tensor, *, visits: bool = False
-    ) -> tuple[float, float]:
-        """Cross-entropy on all outputs, and the share of labels that are met.
+    def _evaluate(self, batches: Batches, labels: Tensor, *, visits: bool = False) -> Tensor:
+        """Of each sample: cross-entropy on all outputs, and whether its label is met.
 
         With `visits`, the ledger takes in what the model says.
         """
         model = self.model if self.averaged is None else self.current_model()
         model.eval()
-        sums = torch.zeros(2, dtype=torch.float64, device=self.accelerator.device)
+        figures = torch.zeros(2, len(labels), dtype=torch.float64, device=labels.device)
         for batch in batches.in_order():
             logits = self._logits(model, batch)
             seen = len(logits) if batch.counts else 0
             index, logits = batch.index[:seen], logits[:seen]
             given = labels[index]
-            sums[0] += cross_entropy(logits.double(), given, reduction="sum")
-            sums[1] += (logits[..., :-1].argmax(-1) == given).sum()
+            figures[0, index] = cross_entropy(logits.double(), given, reduction="none")
+            figures[1, index] = (logits[..., :-1].argmax(-1) == given).double()
             if visits:
                 self.ledger.update(index, logits, given, epoch=self.position.epoch)
         self.model.train()
-        loss, correct = self._add_up(sums).tolist()
-        return loss / len(batches.rows), correct / len(batches.rows)
+        return self._add_up(figures)[:, batches.rows.to(labels.device)].cpu()
 
     def whole_ledger(self) -> Ledger:
         """The ledger over all processes: every sample once."""
@@ -393,7 +403,8 @@ class Loop:
         if trust is not None:
             parts["trust"] = trust.state_dict(), None
         if warm_up is not None:
-            parts["warm_up"] = self._warm_weights, warm_up.state_dict()
+            losses = {} if warm_up.best_losses is None else {"losses": warm_up.best_losses}
+            parts["warm_up"] = {**self._warm, **losses}, warm_up.state_dict()
         return Checkpoint.join(
             {
                 **parts,
@@ -437,8 +448,9 @@ class Loop:
         if self.objective.trust is not None:
             self.objective.trust.load_state_dict(checkpoint.part("trust")[0])
         if self.objective.warm_up is not None:
-            self._warm_weights = checkpoint.part("warm_up")[0]
-            self.objective.warm_up.load_state_dict(_values(checkpoint, "warm_up"))
+            self._warm = checkpoint.part("warm_up")[0]
+            losses = self._warm.pop("losses", None)
+            self.objective.warm_up.load_state_dict(_values(checkpoint, "warm_up"), losses)
         if self.stop is not None:
             self.stop.load_state_dict(_values(checkpoint, "stop"))
         if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
@@ -466,6 +478,11 @@ class Loop:
         gathered = self.accelerator.gather(tensor.unsqueeze(0).to(self.accelerator.device))
         assert isinstance(gathered, Tensor)
         return gathered
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin so, without it."""
+    return {n.removeprefix(prefix): x for n, x in tensors.items() if n.startswith(prefix)}
 
 
 def _make_objective(recipe: Recipe, task: Task, dtype: torch.dtype) -> Objective:

@@ -274,12 +274,14 @@ class _Stack:
             for _, rows, row in trained:
                 row["test_accuracy"] = float(test[rows].mean())
         for run, rows, row in trained:
+            losses: Tensor | None = None
             if run.judges:
                 labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
                 held_out = self._inputs[run.held_out.to(self._inputs.device)]
-                validation = self._evaluate(rows, held_out, labels).mean(1)
-                row["validation_loss"], row["validation_accuracy"] = validation.tolist()
-            run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0)
+                losses, met = self._evaluate(rows, held_out, labels).mean(1).cpu()
+                row["validation_loss"] = float(losses.mean())
+                row["validation_accuracy"] = float(met.mean())
+            run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0, losses)
             if run.warm_up is not None:
                 self._follow(run.warm_up, rows, row)
             if run.outcome:
@@ -292,30 +294,30 @@ class _Stack:
             self._models.go_back(rows)
             row["test_accuracy"] = float(self._test_accuracy(rows).mean())
         elif "validation_loss" in row:
-            if warm_up.best_epoch == warm_up.epoch:
+            if warm_up.kept_epoch == warm_up.epoch:
                 self._models.keep_best(rows)
             if warm_up.ended:
                 self._models.go_back(rows)
 
     def _test_accuracy(self, rows: slice) -> Tensor:
-        return self._evaluate(rows, self._test_inputs, self._test_labels)[1]
+        return self._evaluate(rows, self._test_inputs, self._test_labels)[1].mean(-1).cpu()
 
     @torch.no_grad()
     def _evaluate(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
-        """(2, models): the cross-entropy on all outputs, and the share of labels that are met."""
+        """(2, models, samples): cross-entropy on all outputs, and whether the label is met."""
         working = self._models.working
         weights = [used[rows].to(working[0].dtype) for used in self._models.used]
         models = len(weights[0])
-        sums = torch.zeros(2, models, dtype=torch.float64, device=inputs.device)
+        figures: list[Tensor] = []
         size = max(1, self._net.at_once[inputs.device.type] // models)
         for part, given in zip(torch.split(inputs, size), torch.split(labels, size), strict=True):
             numbers = as_numbers(part, weights[0])
             logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))
             given = given.expand(models, -1)
             losses = plain_bet_loss(logits.to(self._models.weights[0].dtype), given, math.inf)
-            sums[0] += losses.double().sum(-1)
-            sums[1] += (logits[..., :-1].argmax(-1) == given).sum(-1)
-        return (sums / len(labels)).cpu()
+            met = logits[..., :-1].argmax(-1) == given
+            figures.append(torch.stack((losses.double(), met.double())))
+        return torch.cat(figures, -1)
 
     def shrink(self) -> None:
         """Leave out runs that have ended, if they are many."""

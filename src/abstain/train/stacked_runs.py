@@ -141,8 +141,8 @@ class Run:
             or not row["loss"] < _DIVERGED
         )
 
-    def end_epoch(self, row: Row, trained: float) -> None:
-        """Take in the figures of an epoch and the number of epochs trained so far."""
+    def end_epoch(self, row: Row, trained: float, held_out: Tensor | None = None) -> None:
+        """Take in the figures of an epoch, the number of epochs trained so far, held-out losses."""
         was_warm_up = self.is_warm_up(len(self.epochs))
         self.epochs.append(row)
         self.stop_epoch = trained
@@ -152,7 +152,8 @@ class Run:
         if isinstance(stop, ValidationStop) and stop.update(row["validation_accuracy"]):
             self.outcome = self.outcome or stop.reason
         if self.warm_up is not None and was_warm_up:
-            self.warm_up.update(row["validation_loss"], row["validation_accuracy"])
+            assert held_out is not None
+            self.warm_up.update(held_out, row["validation_accuracy"])
         elif self.warm_up is not None and not self.warm_up.check(row["train_accuracy"]):
             self.outcome = f"stopped at epoch {len(self.epochs)}: {self.warm_up.reason}"
         if not self.outcome and len(self.epochs) == self.recipe.epochs:

@@ -164,9 +164,11 @@ class Models(PerModel):
     average_over: Tensor
     """Steps over which they are averaged; 1 for none."""
     best: list[Tensor] | None
-    """The best of these during the warm-up."""
+    """Those of these that are kept of the warm-up."""
     memory: Tensor | None
     """(K, N + 1, 2) what `trust` remembers; the last place takes what is padding."""
+    best_memory: Tensor | None
+    """The same, as it was then."""
     sample_sums: Tensor | None
     """(K, N + 1, 2) visits and beliefs in the given label; the last place takes what is padding."""
     abstention: Tensor | None
@@ -189,6 +191,10 @@ class Models(PerModel):
         places = (len(given), given.shape[1] + 1)
         floats: dict[str, Any] = {"dtype": torch.float32, "device": device}
         ones = torch.ones(len(given), dtype=torch.float64, device=device)
+        ends = any(r.warm_up_ends == "held-out" for r in recipes)
+        memory: Tensor | None = None
+        if any(r.loss == "trusted" for r in recipes):
+            memory = torch.full((*places, 2), 1 / num_classes, dtype=dtype, device=device)
         return cls(
             weights=weights,
             working=_leaves(weights, precision),
@@ -209,10 +215,9 @@ class Models(PerModel):
                 ],
                 device=device,
             ).to(ones),
-            best=[w.clone() for w in weights] if any(_ends_by_itself(r) for r in recipes) else None,
-            memory=torch.full((*places, 2), 1 / num_classes, dtype=dtype, device=device)
-            if any(r.loss == "trusted" for r in recipes)
-            else None,
+            best=[w.clone() for w in weights] if ends else None,
+            memory=memory,
+            best_memory=memory.clone() if memory is not None and ends else None,
             sample_sums=torch.zeros(*places, 2, **floats) if keep_samples else None,
             abstention=torch.full(places, torch.nan, **floats) if keep_samples else None,
         )
@@ -240,15 +245,22 @@ class Models(PerModel):
 
     @torch.no_grad()
     def keep_best(self, rows: slice) -> None:
-        """Remember the weights as they are now."""
+        """Hold on to the weights as they are now, and to what is remembered of the samples."""
         assert self.best is not None
         for best, used in zip(self.best, self.used, strict=True):
             best[rows] = used[rows]
+        if self.memory is not None and self.best_memory is not None:
+            self.best_memory[rows] = self.memory[rows]
 
     @torch.no_grad()
     def go_back(self, rows: slice) -> None:
-        """To the weights that `keep_best` remembered."""
+        """To what `keep_best` held on to, with an optimiser and an average that begin anew."""
         assert self.best is not None
+        if self.memory is not None and self.best_memory is not None:
+            self.memory[rows] = self.best_memory[rows]
+        for moments in (*self.first, *self.second):
+            moments[rows] = 0
+        self.steps[rows] = 0
         for tensors in (self.weights, self.working, self.averaged or []):
             for tensor, best in zip(tensors, self.best, strict=False):
                 tensor[rows] = best[rows].to(tensor.dtype)
@@ -261,10 +273,6 @@ class Models(PerModel):
         figures = (beliefs / visits, self.abstention[rows, :-1])
         belief, abstention = (figure.mean(0).numpy(force=True) for figure in figures)
         return belief, abstention
-
-
-def _ends_by_itself(recipe: Recipe) -> bool:
-    return recipe.warm_up_ends == "held-out"
 
 
 def _leaves(weights: list[Tensor], precision: torch.dtype) -> list[Tensor]:

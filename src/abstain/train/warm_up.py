@@ -3,16 +3,26 @@
 Cross-entropy first learns what many labels have in common and then single labels by heart. The
 loss on labels set aside turns where the second outweighs the first, wrong as some of these labels
 are: being wrong in their own way, they are met by nothing that was learnt by heart elsewhere.
+
+Where most labels are wrong that loss hardly moves, and turns while beliefs are still being formed.
+So the model is taken not from the epoch of the least loss but from the last one whose losses,
+sample by sample, cannot be told from those.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from torch import Tensor
 
 _FEWEST_EPOCHS, _SHARE = 3, 10
 # Labels set aside: a twentieth, but at least so many, and at most a fifth of the data.
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
+# An epoch is as good as the best if its losses are higher by at most so many standard errors.
+_TOLD_APART = 1.0
+# A rise of the held-out loss that is no chance, as a share of the loss of the untaught.
+_CLEAR_RISE = 0.1
 # A collapse: labels are met less often than those set aside were, by so many standard errors of
 # these, in so many epochs in a row.
 _ERRORS, _WORSE = 3.0, 2
@@ -32,11 +42,13 @@ def held_out_samples(num_samples: int) -> int:
 class WarmUp:
     """Judges each epoch of the warm-up by the held-out loss, and later epochs by what it reached.
 
+    >>> import torch
     >>> warm_up = WarmUp(epochs=30, untaught=2.3, held_out=1000)
-    >>> [warm_up.update(loss, accuracy=0.5) for loss in (2.0, 1.5, 1.6, 1.6, 1.7)]
-    [True, True, False, False, False]
-    >>> warm_up.ended, warm_up.best_epoch
-    (True, 2)
+    >>> losses = [2.0, 2.0], [1.4, 1.6], [1.3, 1.701], [1.4, 1.7], [1.5, 1.7]
+    >>> [warm_up.update(torch.tensor(pair * 500), accuracy=0.5) for pair in losses]
+    [True, True, True, False, False]
+    >>> warm_up.ended, warm_up.best_epoch, warm_up.kept_epoch
+    (True, 2, 3)
     >>> [warm_up.check(train_accuracy) for train_accuracy in (0.52, 0.3, 0.3)]
     [True, True, False]
     """
@@ -50,8 +62,12 @@ class WarmUp:
     epoch: int = 0
     best_epoch: int = 0
     best_loss: float = math.inf
+    best_losses: Tensor | None = None
+    """Those of the single samples, at the best epoch."""
+    kept_epoch: int = 0
+    """The last epoch that was as good as the best: where the warm-up is taken back to."""
     accuracy: float = 0.0
-    """Share of the held-out labels that was met at the best epoch."""
+    """Share of the held-out labels that was met at that epoch."""
     ended: bool = False
     worse: int = 0
     """Epochs in a row, after the warm-up, that met clearly fewer labels than it did."""
@@ -61,17 +77,28 @@ class WarmUp:
         """Epochs in a row without a lower loss that end it."""
         return max(_FEWEST_EPOCHS, round(self.epochs / _SHARE))
 
-    def update(self, loss: float, accuracy: float) -> bool:
-        """Take in what an epoch reached on the held-out labels; whether it is the best so far."""
+    def update(self, losses: Tensor, accuracy: float) -> bool:
+        """Take in what an epoch reached on the held-out labels; whether to keep its model.
+
+        Args:
+            losses: Of the held-out samples, always in the same order.
+            accuracy: Share of their labels that was met.
+        """
         self.epoch += 1
-        is_best = loss < self.best_loss
-        if is_best:
-            self.best_epoch, self.best_loss, self.accuracy = self.epoch, loss, accuracy
+        loss = float(losses.mean())
+        if self.best_losses is None or loss < self.best_loss:
+            self.best_epoch, self.best_loss, self.best_losses = self.epoch, loss, losses
+        keeps = self.best_epoch == self.epoch or _as_good(losses, self.best_losses)
+        if keeps:
+            self.kept_epoch, self.accuracy = self.epoch, accuracy
         waited = self.epoch - self.best_epoch
-        # A model that has learnt nothing has no beliefs that a robust loss could build on.
-        has_learnt = self.best_loss < self.untaught
+        # A model that has learnt nothing has no beliefs that a robust loss could build on. Where
+        # labels set aside are few and often wrong, what it has learnt may not show in their loss;
+        # that it goes on to learn labels by heart does.
+        memorises = loss > self.best_loss + _CLEAR_RISE * self.untaught
+        has_learnt = self.best_loss < self.untaught or memorises
         self.ended = has_learnt and (waited >= self.patience or self.epoch >= self.epochs // 2)
-        return is_best
+        return keeps
 
     def check(self, train_accuracy: float) -> bool:
         """Take in the share of labels that an epoch after the warm-up met; whether all is well."""
@@ -93,23 +120,25 @@ class WarmUp:
         if self.collapsed:
             return (
                 "the loss collapsed: fewer labels were met than the "
-                f"{self.accuracy:.1%} of the warm-up; kept is its epoch {self.best_epoch}"
+                f"{self.accuracy:.1%} of the warm-up; kept is its epoch {self.kept_epoch}"
             )
         if self.ended:
-            return f"cross-entropy until epoch {self.best_epoch}, where the held-out loss turned"
+            return f"cross-entropy until epoch {self.kept_epoch}, where the held-out loss turned"
         if self.best_loss < self.untaught:
             return "cross-entropy throughout: the held-out loss had not turned yet"
         return "cross-entropy throughout: no more was learnt than how frequent the labels are"
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it, as plain values; infinity, which JSON has not, as None."""
-        values = asdict(self)
+        """All but the tensor, as plain values; infinity, which JSON has not, as None."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        del values["best_losses"]
         return {k: None if v == math.inf else v for k, v in values.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], best_losses: Tensor | None) -> None:
         """Become what a state says."""
         for name, value in state.items():
             setattr(self, name, math.inf if value is None else value)
+        self.best_losses = best_losses
 
 
 def untaught_loss(counts: list[int]) -> float:
@@ -120,3 +149,10 @@ def untaught_loss(counts: list[int]) -> float:
     """
     total = sum(counts)
     return -sum(count / total * math.log(count / total) for count in counts if count)
+
+
+def _as_good(losses: Tensor, best: Tensor) -> bool:
+    """Whether losses of the same samples are no higher than chance would make them."""
+    higher = losses - best
+    error = float(higher.std(correction=0)) / math.sqrt(len(higher))
+    return float(higher.mean()) <= _TOLD_APART * error
