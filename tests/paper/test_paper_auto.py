@@ -80,7 +80,7 @@ def test_score_counts_the_rows_that_reach_the_best_published_number(above, score
 def test_a_row_not_run_is_said_so_and_never_won():
     page = make(some_records(lambda cell: 99.9, AUTO, only=lambda cell: cell.row[0] == "mnist"))
     assert "**Score: 7 of 18 rows**, 7 of 18 rows run" in page
-    assert "rows not looked at before: 3 of 3 run" in page
+    assert "rows that had no say in the choice of the rule: 3 of 3 run" in page
     assert "development rows, with fresh seeds: 4 of 4" in page
     assert line(page, "| IMDB symmetric 0.3 |") == (
         "| IMDB symmetric 0.3 | – | 67.3 Co-teaching+\\* | – | – | – |"
@@ -110,7 +110,7 @@ def test_a_row_shows_margins_over_the_paper_and_over_our_own_best():
         "| MNIST symmetric 0.8 † | 96.0 ± 0.0 (2) | 95.0 gambler's, AES\\*; schedule | ✔ +1.00 "
         "| 97.0 ± 0.0 (2) gambler's, AES\\* | ✘ −1.00 |"
     )
-    assert "at least as good in 0 of 1 rows (not run yet: Co-teaching+; gambler's; " in page
+    assert "at least as good in 0 of 1 rows (not run yet: nll in 17 rows, Co-teaching+ in 18" in page
 
 
 def test_best_published_number_is_found_among_all_methods():
@@ -172,13 +172,16 @@ def test_a_lost_row_says_what_was_tried():
 def test_course_of_a_run_is_read_from_its_history():
     base = make_run("mnist", "auto", 0.5)
 
-    def of(best, switched, record=None):
-        record = record or hand_made(base, validation_loss=judged(50, best, switched))
-        return course(record)
+    def of(best, switched, outcome=""):
+        record = hand_made(base, validation_loss=judged(50, best, switched))
+        return course(replace(record, outcome=outcome))
 
-    assert of(4, 9) == Course(best=4, switched=9, cut_short=False, collapsed=False)
-    assert of(24, 25) == Course(best=24, switched=25, cut_short=True, collapsed=False)
-    assert of(50, 50) == Course(best=50, switched=None, cut_short=False, collapsed=False)
+    end = "all 50 epochs are done; cross-entropy until epoch 6, where the held-out loss turned"
+    assert of(4, 9, end) == Course(best=4, kept=6, switched=9, cut_short=False, collapsed=False)
+    end = "stopped at epoch 12: the loss collapsed: …; kept is its epoch 5"
+    assert of(4, 9, end) == Course(best=4, kept=5, switched=9, cut_short=False, collapsed=True)
+    assert of(24, 25) == Course(best=24, kept=24, switched=25, cut_short=True, collapsed=False)
+    assert of(50, 50) == Course(best=50, kept=50, switched=None, cut_short=False, collapsed=False)
     assert course(hand_made(make_run("mnist", "auto_fixed", 0.5))) is None
 
 
@@ -188,10 +191,11 @@ def test_collapses_and_endless_warm_ups_are_counted():
         hand_made(base.with_seed(seed), validation_loss=judged(50, best, switched))
         for seed, (best, switched) in enumerate(((4, 9), (6, 11), (24, 25), (50, 50)))
     ]
-    known[0] = replace(known[0], outcome="stopped at epoch 12: the loss collapsed: …")
+    collapse = "stopped at epoch 12: the loss collapsed: …; kept is its epoch 5"
+    known[0] = replace(known[0], outcome=collapse)
     page = make(known)
     assert line(page, "| MNIST symmetric 0.5 | 21.0 (4–50)") == (
-        "| MNIST symmetric 0.5 | 21.0 (4–50) | 15.0 (9–25) | 50 | 4 |"
+        "| MNIST symmetric 0.5 | 21.0 (4–50) | 21.2 (5–50) | 15.0 (9–25) | 50 | 4 |"
     )
     assert "Of 4 runs, 1 collapsed; 1 stayed with cross-entropy throughout; in 1, half" in page
 

@@ -1,6 +1,8 @@
 """What the runs say of `auto`: each row beside the paper's best and our own, and its warm-ups."""
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,12 +34,13 @@ DEVELOPMENT = (
     Place("mnist", 0.5),
     Place("mnist", 0.8),
     Place("mnist", 0.45, "pairflip"),
+    Place("imdb", 0.2),
     Place("cifar10", 0.0),
     Place("cifar10", 0.5),
     Place("cifar10", 0.8),
     Place("cifar10", 0.45, "pairflip"),
 )
-"""The rows by which `auto` was chosen, with another seed; the others were not looked at before."""
+"""The rows by which `auto` was chosen, with other seeds; the others had no say."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +122,14 @@ def _best_own(evidence: Evidence, place: Place) -> Best | None:
     return Best(stats[method].mean, (method,), stats[method])
 
 
-def unrun_baselines(evidence: Evidence) -> list[str]:
-    """The baselines that were run in no row, as the page writes them."""
-    columns = {
-        column: any(evidence.stat(table, row, column) for row in evidence.rows(table))
-        for table in reversed(KINDS.values())
-        for column in evidence.columns(table)
-    }
-    return [METHODS[column] for column, run in columns.items() if not run]
+def unrun_baselines(evidence: Evidence) -> Counter[str]:
+    """In how many rows a baseline was not run, as the page writes it."""
+    return Counter(
+        METHODS[cell.column]
+        for table in KINDS.values()
+        for cell in evidence.cells(table)
+        if evidence.stat(table, cell.row, cell.column) is None
+    )
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,9 @@ class Course:
     """How a run of `auto` went."""
 
     best: int
-    """The epoch of the lowest held-out loss, from which the training went on."""
+    """The epoch of the lowest held-out loss."""
+    kept: int
+    """The last that could not be told from it, from which the training went on."""
     switched: int | None
     """Epochs of cross-entropy, the last ones in vain; None: it never ended."""
     cut_short: bool
@@ -149,10 +154,12 @@ def course(record: Record) -> Course | None:
     if not judged:
         return None
     best = judged.index(min(judged)) + 1
+    kept = re.search(r"(?:until|kept is its) epoch (\d+)", record.outcome)
     ended = len(judged) < len(losses)
     patience = WarmUp(record.run.recipe.epochs or 1, untaught=math.inf, held_out=1).patience
     return Course(
         best=best,
+        kept=int(kept[1]) if kept else best,
         switched=len(judged) if ended else None,
         cut_short=ended and len(judged) - best < patience,
         collapsed="collapsed" in record.outcome,

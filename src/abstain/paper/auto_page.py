@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
 
@@ -60,7 +60,7 @@ def _what(evidence: Evidence) -> str:
         "This page is generated from `results/` by `abstain reproduce --from results`; "
         f"`abstain reproduce {AUTO}` makes the runs. {what_was_run(own, evidence.scale)}"
     )
-    seeds = sorted({record.run.seed for record in own})
+    seeds = sorted({record.run.seed for record in own if record.run.recipe.method == AUTO})
     if seeds:
         text += f"\n\nSeeds {', '.join(map(str, seeds))}; "
         text += "test accuracy in % after the last epoch, on the whole test set."
@@ -82,7 +82,7 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
         seen = [place for place in margins if place in DEVELOPMENT]
         fresh = [place for place in margins if place not in DEVELOPMENT]
         lines.append(
-            f"- rows not looked at before: {len(won.intersection(fresh))} of {len(fresh)} run; "
+            f"- rows that had no say in the choice of the rule: {len(won.intersection(fresh))} of {len(fresh)} run; "
             f"development rows, with fresh seeds: {len(won.intersection(seen))} of {len(seen)}"
         )
     own = [row.own_margin for row in rows if row.own_margin is not None]
@@ -91,7 +91,7 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
         lines.append(
             "- against the best of our own runs of all baselines, chosen in each row by its test "
             f"accuracy: at least as good in {sum(margin >= 0 for margin in own)} of {len(own)} rows"
-            + (f" (not run yet: {'; '.join(unrun)})" if unrun else "")
+            + (f" (not run yet: {_counted(unrun)})" if unrun else "")
         )
     few = [
         f"{_where(row.place)} ({row.auto.n})"
@@ -121,7 +121,7 @@ def _rows(rows: Sequence[AutoRow]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     note = (
         "Mean ± standard deviation over (n) seeds. Margins are differences of means, in points, "
-        "taken before rounding. † a development row: the rule was chosen by it, with another seed. "
+        "taken before rounding. † a development row: the rule was chosen by it, with other seeds. "
         "\\* is told the true rate."
     )
     return "\n".join(lines) + f"\n\n{note}"
@@ -221,7 +221,10 @@ def _ablation(evidence: Evidence) -> str:
 
 
 def _warm_up(evidence: Evidence) -> str:
-    lines = ["| | went back to epoch | left at epoch | of | runs |", "|---|---|---|---|---|"]
+    lines = [
+        "| | least loss at epoch | went back to | left at | of | runs |",
+        "|---|---|---|---|---|---|",
+    ]
     ends: Counter[str] = Counter()
     runs = 0
     for place in _places(evidence):
@@ -233,10 +236,11 @@ def _warm_up(evidence: Evidence) -> str:
         ends["collapsed"] += sum(c.collapsed for c in found)
         ends["throughout"] += sum(c.switched is None for c in found)
         ends["cut short"] += sum(c.cut_short for c in found)
-        best = _span([c.best for c in found])
+        best, kept = _span([c.best for c in found]), _span([c.kept for c in found])
         switched = _span([c.switched for c in found if c.switched is not None])
         epochs = records[0].run.recipe.epochs
-        lines.append(f"| {_where(place)} | {best} | {switched} | {epochs} | {len(found)} |")
+        cells = (_where(place), best, kept, switched, f"{epochs}", f"{len(found)}")
+        lines.append(f"| {' | '.join(cells)} |")
     if not runs:
         return "Nothing has been run yet."
     note = (
@@ -275,6 +279,15 @@ def _best(best: Best | None) -> str:
 
 def _margin(margin: float | None) -> str:
     return "–" if margin is None else f"{'✔' if margin >= 0 else '✘'} {_signed(margin)}"
+
+
+def _counted(rows: Mapping[str, int]) -> str:
+    """Names, each with a number of rows.
+
+    >>> _counted({"nll": 2, "L_q": 1})
+    'nll in 2 rows, L_q in 1 row'
+    """
+    return ", ".join(f"{name} in {n} row{'s' * (n > 1)}" for name, n in rows.items())
 
 
 def _signed(points: float) -> str:

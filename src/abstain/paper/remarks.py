@@ -2,7 +2,7 @@
 
 A reason stands in `_REASONS` under (target, data set, column), where "" stands for all; "mnist 0.8"
 is the one row of that rate. The page shows it beside every cell that it fits and that is more than
-three spreads away, a special one before a general one. A reason was tried: it is not a guess.
+three spreads away, a special one before a general one. A reason was tried, or says that it was not.
 """
 
 from abstain.paper.auto_evidence import DEVELOPMENT, Place
@@ -38,7 +38,7 @@ CAPTIONS = {
     "figure-schedules": "The three rules, each after 2 epochs of cross-entropy, beside nll.",
     "auto": (
         "Lines are means over seeds, bands their range. Dashed: where the warm-up of `auto` ended "
-        "and training went back to its best epoch; dotted: the best number that the paper prints."
+        "and training went back to an earlier epoch; dotted: the best number that the paper prints."
     ),
     "figure-critical": (
         "Left: payoffs around the critical one. Right: brackets of 0.01 by bisection, 10 epochs a "
@@ -62,8 +62,8 @@ _REASONS = {
         "mean once more by the number kept; this is the method as described."
     ),
     ("", "imdb", ""): (
-        "Words are found by a regular expression, vectors have 100 dimensions (the paper's 300), "
-        "and attention sees the real length only."
+        "Known to differ, but not tried one by one: words are found by a regular expression, "
+        "vectors have 100 dimensions (the paper's 300), and attention sees the real length only."
     ),
     ("", "", "schedule"): (
         "Ours has a larger guard and begins with cross-entropy; see the column *as released*."
@@ -83,7 +83,7 @@ def reason(target: str, data: str, rate: float, column: str) -> str:
     """The known reason for a difference; the more special one first.
 
     >>> reason("table-pairflip", "imdb", 0.2, "lq")[:5]
-    'Words'
+    'Known'
     """
     row = f"{data} {rate:g}"
     places = [(row, column), (data, column), ("", column), (row, ""), (data, "")]
@@ -99,9 +99,8 @@ _TRIED = {
         "The exponent d was settled here: at a constant 0, wrong labels are memorised in the end."
     ),
     Place("cifar10", 0.8): (
-        "The exponent d was settled here: at a constant 1, undecided beliefs sharpen too early. "
-        "Not tried yet: to take the memory back together with the weights, when the warm-up ends; "
-        "it still holds what was believed while labels were being memorised."
+        "The exponent d was settled here, and how a warm-up is taken back: at a constant 1, or from "
+        "too early an epoch, undecided beliefs sharpen."
     ),
 }
 
