@@ -82,7 +82,8 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
         seen = [place for place in margins if place in DEVELOPMENT]
         fresh = [place for place in margins if place not in DEVELOPMENT]
         lines.append(
-            f"- rows that had no say in the choice of the rule: {len(won.intersection(fresh))} of {len(fresh)} run; "
+            "- rows that had no say in the choice of the rule: "
+            f"{len(won.intersection(fresh))} of {len(fresh)} run; "
             f"development rows, with fresh seeds: {len(won.intersection(seen))} of {len(seen)}"
         )
     own = [row.own_margin for row in rows if row.own_margin is not None]

@@ -99,8 +99,8 @@ _TRIED = {
         "The exponent d was settled here: at a constant 0, wrong labels are memorised in the end."
     ),
     Place("cifar10", 0.8): (
-        "The exponent d was settled here, and how a warm-up is taken back: at a constant 1, or from "
-        "too early an epoch, undecided beliefs sharpen."
+        "The exponent d was settled here, and how a warm-up is taken back: at a constant 1, or "
+        "from too early an epoch, undecided beliefs sharpen."
     ),
 }
 
