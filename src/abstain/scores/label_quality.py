@@ -11,7 +11,7 @@ from abstain.errors import AbstainError
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs
-from abstain.scores.wrong_share import HeldOut
+from abstain.scores.wrong_share import HeldOut, all_learnt_by_heart
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
@@ -120,10 +120,14 @@ def label_quality(
     numbers = [snapshot.epoch for snapshot in snapshots]
     early, epochs = _early(numbers, single)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
+    evidence = ledger.evidence.numpy(force=True)
+    if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
+        snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
+        evidence = _evidence(snapshots)
     return _judged(
         labels,
         rival=_rival(snapshots),
-        evidence=ledger.evidence.numpy(force=True),
+        evidence=evidence,
         early=early,
         epochs=epochs,
         contradicted=_contradicted(single, labels),
@@ -243,6 +247,7 @@ def class_summary(
 
 
 _ROWS_AT_ONCE = 2**16
+_TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
 def _judged(
@@ -340,6 +345,24 @@ def _rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:
         better = (votes > most) & (rival != UNKNOWN)
         best[better], most[better] = rival[better], votes[better]
     return best
+
+
+def _evidence(snapshots: Sequence[Snapshot]) -> Floats:
+    """Like the ledger's evidence, from these epochs only; NaN where a sample was not seen in them.
+
+    A model that has learnt for so short says too little: its typical evidence is made up to
+    `_TYPICAL_EVIDENCE`.
+    """
+    kept = [x for x in snapshots if x.epoch > 0] or snapshots
+    beliefs = np.stack([_numpy(x.belief) for x in kept])
+    rivals = np.stack([_numpy(x.rival_belief) for x in kept])
+    seen = beliefs >= 0
+    floor = np.float32(EVIDENCE_FLOOR)
+    odds = np.where(seen, np.log((np.abs(beliefs) + floor) / (np.abs(rivals) + floor)), 0)
+    with np.errstate(invalid="ignore"):
+        evidence: Floats = (odds.sum(0) / seen.sum(0)).astype(np.float32)
+    typical = np.nanmedian(np.abs(evidence)) if seen.any() else 0
+    return evidence * np.float32(_TYPICAL_EVIDENCE / max(float(typical), EVIDENCE_FLOOR))
 
 
 def _share(rival_belief: Floats, belief: Floats) -> Floats:

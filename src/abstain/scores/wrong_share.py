@@ -36,16 +36,19 @@ _RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.08, 0.003
 _LEAST_BEYOND = 0.25
 _DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
 _POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
-# What the whole training believes rises late and little: only what chance cannot explain ends it.
-_LENIENT = (3.0, 3.0, 3.0)
+# What the whole training contradicts rises late and little: its plateau ends only where chance
+# cannot explain it.
+_LENIENT = (2.0, 2.5, 3.0)
 # Standard errors between samples set aside and others from which labels may have been, and have
-# been, learnt by heart.
-_LEARNT = (1.0, 3.0)
+# been, learnt by heart; part of them, as the two are not seen in quite the same way.
+_LEARNT, _UNLIKE = (1.0, 2.0), 0.02
+# A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
+_ALL_LEARNT = 0.1
 # How far the first epochs are heard where they nearly agree with the whole, and how nearly.
 _HEARD, _NEARLY = 0.2, (0.02, 0.1)
-# Share of right labels set aside that a model contradicts which may be, and is, called weak; and
-# the part of these errors that its whole training keeps.
-_WEAK, _KEPT = (0.2, 0.3), 0.5
+# Share of right labels set aside that a model contradicts, and of labels that it no longer does,
+# from which it may be, and is, called weak; and the part of its errors that the whole keeps.
+_WEAK, _KEPT = (0.27, 0.37), 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +151,8 @@ def share_by_whole_training(
         early: The share as the first epochs have it.
     """
     plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT)
-    by_heart = _learnt_by_heart(whole.predicted != given, held_out)
+    gap, chance = _gap(whole.predicted != given, held_out)
+    by_heart = _ramp(gap / chance, _LEARNT)
     # The first epochs are a way out only if they contradict fewer labels than are contradicted of
     # those set aside: else they knew even less.
     by_heart *= _ramp((held_out.disagreement - first.disagreement) / held_out.chance, (0.0, 1.0))
@@ -159,8 +163,12 @@ def share_by_whole_training(
         value += _HEARD * away
     half = half_width(value, plateau.samples, 1 - plateau.share)
     low = value - held_out.errors(value, chances=1.0) - half
-    high = max(value + half, min(first.disagreement, held_out.disagreement))
-    weak = _ramp(held_out.errors(value), _WEAK)
+    high = value + half
+    if first.disagreement > value:  # what was learnt by heart unseen
+        most = held_out.disagreement + held_out.chance
+        high = max(high, min(first.disagreement + half, most))
+    changed = max(0.0, early.plateau.disagreement - value)
+    weak = _ramp(held_out.errors(value) + changed, _WEAK)
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * weak
     value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
@@ -170,14 +178,25 @@ def share_by_whole_training(
     )
 
 
-def _learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> float:
-    """How sure it is that samples trained on are contradicted less often than those set aside."""
+def all_learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> bool:
+    """Whether the end of a training can tell nothing: it contradicts hardly a label it was taught.
+
+    Args:
+        contrary: (N,) which labels are contradicted.
+        held_out: Labels set aside.
+    """
+    gap, chance = _gap(contrary, held_out)
+    return gap - 2 * chance > _ALL_LEARNT
+
+
+def _gap(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> tuple[float, float]:
+    """By how much more labels set aside are contradicted than others, and its standard error."""
     aside = np.zeros(len(contrary), dtype=bool)
     aside[held_out.rows] = True
     if aside.all():
-        return 0.0
+        return 0.0, 1.0
     spared, taught = float(contrary[aside].mean()), float(contrary[~aside].mean())
-    return _ramp((spared - taught) / _chance(spared, len(held_out.rows)), _LEARNT)
+    return spared - taught, float(np.hypot(_chance(spared, len(held_out.rows)), _UNLIKE))
 
 
 def _second_opinion(plateau: Plateau, contradicted: float) -> float:
