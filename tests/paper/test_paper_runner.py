@@ -2,6 +2,7 @@ import pytest
 import torch
 from paper_runs import hand_made, tiny_run, tiny_task
 
+from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.paper.cost import Cost
 from abstain.paper.executors import Executor
@@ -170,3 +171,7 @@ def test_a_network_that_is_not_stacked_is_trained_alone():
     assert result.stop_epoch == 2
     assert len(result.epochs) == 2
     assert result.test_accuracy == result.epochs[-1]["test_accuracy"]
+    right = result.given == load("digits").given.numpy()
+    assert 0.75 < right.mean() < 0.85
+    assert result.belief[right].mean() > 2 * result.belief[~right].mean()
+    assert ((result.rejection > 0) & (result.rejection < 1)).all()

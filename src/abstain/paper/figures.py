@@ -18,7 +18,13 @@ from abstain.paper.record import BINS, Record
 from abstain.paper.targets import ABLATED, AUTO
 
 INK, GREEN, RED, BLUE, AMBER = "#1d3557", "#2e8b6f", "#d1495b", "#3a7ca5", "#f4a261"
-NAMES = {"mnist": "MNIST", "mnist-5k": "MNIST-5k", "cifar10": "CIFAR-10", "imdb": "IMDB"}
+NAMES = {
+    "mnist": "MNIST",
+    "mnist-5k": "MNIST-5k",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "imdb": "IMDB",
+}
 
 
 def draw(evidence: Evidence, target: str, path: Path) -> bool:
