@@ -4,6 +4,7 @@
                           [--methods abstain cleanlab nll] [--device auto|cpu] [--threads 1]
                           [--minutes 45] [--jobs 1 [--alone 1]]
     python bench/audit.py --prepare FOLDER      the sets, decoded: elsewhere, --prepared FOLDER
+    python bench/audit.py --rejudge --ledgers FOLDER      our verdict of today on what was kept
     python bench/audit.py --report
 
 Labels are made wrong on purpose; what is wrong is known only to the part that counts. Three sides
@@ -25,10 +26,12 @@ that is there.
 
 A GPU is not filled by one small network. With `--jobs N`, the first `--alone` settings of each set
 are run as above, one after the other, and the rest by N processes side by side: their rankings
-count, their times do not.
+count, their times do not. `--ledgers FOLDER` keeps what our trainings saw, so that a verdict that
+has become better since can be had of it without a GPU.
 """
 
 import argparse
+import io
 import json
 import os
 import platform
@@ -40,6 +43,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 import zlib
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -63,8 +67,12 @@ from abstain.audit import audit
 from abstain.data import BUILTIN, load
 from abstain.data.cache import read_entry, write_entry
 from abstain.scores.detection import detection
+from abstain.scores.label_quality import label_quality
+from abstain.scores.ledger import Ledger
+from abstain.scores.noise_rate import estimate_noise
 from abstain.train.batches import Batches, resident
-from abstain.train.run import train
+from abstain.train.history import History
+from abstain.train.run import Trained, train
 from abstain.train.tally import Tally
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -170,11 +178,24 @@ def subset(data, rows):
 
 def by_abstain(data, recipe):
     found = audit(data, recipe)
-    return {
-        "rankings": {"abstain": found.quality.label_score},
-        "flags": {"abstain": found.estimate.is_label_issue},
-        "rates": {"abstain": found.noise_rate.value},
+    return our_verdict(found.quality, found.estimate, found.trained.ledger) | {
         "recipe": found.trained.recipe.as_json(),
+        "saw": {
+            "epochs": np.array(json.dumps(found.trained.history.epochs)),
+            **{name: x.numpy() for name, x in found.trained.ledger.state_dict().items()},
+        },
+    }
+
+
+def our_verdict(quality, estimate, ledger):
+    return {
+        # The evidence has no prior: recorded, to know what that gains and costs.
+        "rankings": {
+            "abstain": quality.label_score,
+            "evidence": np.nan_to_num(ledger.evidence.numpy()),
+        },
+        "flags": {"abstain": estimate.is_label_issue},
+        "rates": {"abstain": estimate.rate.value},
     }
 
 
@@ -404,10 +425,11 @@ def run(options):
         # What our side measured and chose; the others need not spend time on it.
         known = {} if piece["side"] == "abstain" else layouts.get(piece["data"], {})
         recipe = replace(recipe_of(piece, data), **known)
-        row = piece | judged(measured(piece["side"], data, recipe, options.threads), wrong)
+        found = measured(piece["side"], data, recipe, options.threads)
+        row = piece | judged(found, wrong)
         if piece["side"] == "abstain":
             layouts[piece["data"]] = layout(row)
-        keep(row, options, jobs=1)
+        keep(row, options, jobs=1, saw=found.get("saw"))
     rest = [piece for piece in todo if piece not in alone]
     if rest:
         side_by_side(rest, sets, layouts, end, options)
@@ -452,14 +474,50 @@ def planted(piece, sets):
     return plant(sets[piece["data"]], *(piece[name] for name in SETTING))
 
 
-def keep(row, options, jobs):
-    """Append a line to the results."""
-    row |= {"jobs": jobs, "threads": options.threads, "machine": machine()}
-    row |= {"commit": commit(), "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    options.results.parent.mkdir(exist_ok=True)
-    with options.results.open("a") as file:
+def keep(row, options, jobs, saw=None):
+    """Append a line to the results and, where asked to, what our training saw to its file."""
+    row |= {"jobs": jobs, "threads": options.threads, "machine": machine(), "commit": commit()}
+    append(row, options.results)
+    if saw is not None and options.ledgers is not None:
+        options.ledgers.mkdir(parents=True, exist_ok=True)
+        place = f"ledgers-{row['data']}-{row['seed']}.zip".replace(" ", "-")
+        entry = io.BytesIO()
+        np.savez_compressed(entry, row=np.array(json.dumps(row)), **saw)
+        with zipfile.ZipFile(options.ledgers / place, "a") as file:
+            file.writestr(f"{row['kind']}-{row['rate']}.npz", entry.getvalue())
+
+
+def append(row, results):
+    row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
+    results.parent.mkdir(exist_ok=True)
+    with results.open("a") as file:
         file.write(json.dumps(row) + "\n")
     say(row)
+
+
+def rejudge(options):
+    """Our verdict as it is now, of trainings whose ledgers were kept; nothing is trained."""
+    sets = {}
+    for path in sorted(options.ledgers.glob("*.zip")):
+        with zipfile.ZipFile(path) as file:
+            saw = [dict(np.load(io.BytesIO(file.read(name)))) for name in file.namelist()]
+        for one in saw:
+            row, epochs = (json.loads(str(one.pop(name))) for name in ("row", "epochs"))
+            name = row["data"]
+            if name not in sets:
+                sets[name] = load_set(name, row["samples"], options.prepared)
+            data, wrong = planted(row, sets)
+            ledger = Ledger(len(data))
+            ledger.load_state_dict({part: torch.from_numpy(x) for part, x in one.items()})
+            trained = Trained(
+                model=None, encoder=None, data=data, recipe=Recipe.from_json(row["recipe"]),
+                epoch=len(epochs), outcome="", history=History(epochs=epochs), ledger=ledger,
+                folder=None,
+            )  # fmt: skip
+            quality = label_quality(ledger, data.given.numpy(), trained.held_out)
+            estimate = estimate_noise(quality, data.given.numpy(), data.num_classes)
+            row |= judged(our_verdict(quality, estimate, ledger), wrong)
+            append(row | {"rejudged": commit()}, options.results)
 
 
 # ── Many measurements side by side ────────────────────────────────────────────────────────────────
@@ -476,12 +534,12 @@ def side_by_side(todo, sets, layouts, end, options):
     )
     with shared_gpu(), workers:
         for future in as_completed([workers.submit(_work, piece) for piece in todo]):
-            row = future.result()
+            row, saw = future.result()
             if isinstance(row, str):
                 failed += 1
                 print(row, flush=True)
             elif row is not None:
-                keep(row, options, jobs=options.jobs)
+                keep(row, options, options.jobs, saw)
     if failed:
         print(f"{failed} of {len(todo)} failed", flush=True)
 
@@ -497,17 +555,17 @@ def _be_worker(sets, layouts, end, threads):
 
 
 def _work(piece):
-    """The line of a piece, or how it failed; None where there is no time left for it."""
+    """The line of a piece, or how it failed; None where there is no time left. What was seen."""
     if time.monotonic() > _worker["end"]:
-        return None
+        return None, None
     try:
         data, wrong = planted(piece, _worker["sets"])
         # Beside others nobody can measure which layout is fastest: not even our side does.
         known = _worker["layouts"].get(piece["data"], {})
         found = timed(piece["side"], data, replace(recipe_of(piece, data), **known))
-        return piece | judged(found, wrong)
+        return piece | judged(found, wrong), found.get("saw")
     except Exception:
-        return f"{piece}\n{traceback.format_exc()}"
+        return f"{piece}\n{traceback.format_exc()}", None
 
 
 @contextmanager
@@ -886,6 +944,8 @@ def main():
     parser.add_argument("--cleanlab", type=Path, help="folder with the unpacked wheel")
     parser.add_argument("--prepare", type=Path, help="only write the sets into a folder")
     parser.add_argument("--prepared", type=Path, help="folder to read the sets from")
+    parser.add_argument("--ledgers", type=Path, help="folder for what our trainings saw")
+    parser.add_argument("--rejudge", action="store_true", help="only what is in --ledgers, anew")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--report", action="store_true", help="only make the page")
@@ -899,7 +959,9 @@ def main():
             prepare(name, options.prepare)
         return
     torch.set_num_threads(1)  # in this process, which trains nothing, so that it can fork
-    if not options.report:
+    if options.rejudge:
+        rejudge(options)
+    elif not options.report:
         run(options)
     text = page(read(options.results))
     options.page.write_text(text)

@@ -251,6 +251,23 @@ def test_processes_side_by_side_find_what_one_alone_finds(tmp_path):
 
 
 @pytest.mark.slow
+def test_kept_ledgers_give_the_same_verdict_again(tmp_path):
+    command = [
+        sys.executable, str(SCRIPT), "--data", "breast cancer", "--kinds", "instance",
+        "--seeds", "0", "--methods", "abstain", "--epochs", "6", "--device", "cpu", "--jobs", "2",
+        "--ledgers", str(tmp_path / "ledgers"), "--results", str(tmp_path / "r.jsonl"),
+        "--page", str(tmp_path / "p.md"),
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    subprocess.run([*command, "--rejudge"], check=True)
+    rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert ["rejudged" in row for row in rows] == [False, False, True, True]
+    for first, again in zip(rows[:2], rows[2:], strict=True):
+        same = ("rate", "rankings", "flags", "rates", "seconds", "commit")
+        assert [again[name] for name in same] == [first[name] for name in same]
+
+
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again(tmp_path):
     command = [
         sys.executable, str(SCRIPT), "--data", "breast cancer", "--kinds", "instance",
