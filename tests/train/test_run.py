@@ -323,7 +323,7 @@ def test_defaults_beat_cross_entropy_on_a_small_table_and_cost_nothing_when_it_i
     test = load((x[:44], y[:44]))
     accuracy = {
         method: train((x[44:], y[44:]), Recipe.of(method, flip=flip), test=test).test_accuracy
-        for method in ("schedule", "nll")
+        for method in ("auto", "nll")
     }
-    assert accuracy["schedule"] >= accuracy["nll"] + (0.02 if flip else 0)
-    assert accuracy["schedule"] > 0.9
+    assert accuracy["auto"] >= accuracy["nll"] + (0.02 if flip else 0)
+    assert accuracy["auto"] > 0.9

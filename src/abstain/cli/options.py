@@ -60,7 +60,7 @@ Model: TypeAlias = Annotated[
 ]
 Epochs: TypeAlias = Annotated[
     int | None,
-    typer.Option(help="Passes over the data; 15 to 100 unless said.", rich_help_panel=TRAINING),
+    typer.Option(help="Passes over the data; 15 to 30 unless said.", rich_help_panel=TRAINING),
 ]
 Batch: TypeAlias = Annotated[
     int | None, typer.Option(help="Samples per step, on all processes.", rich_help_panel=TRAINING)
