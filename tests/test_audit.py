@@ -39,6 +39,18 @@ def test_the_verdict_finds_planted_errors(planted):
     assert abs(planted.estimate.expected_wrong(100).value - worst) <= 5
 
 
+def test_for_every_budget_it_says_how_many_are_expected_to_be_wrong(planted):
+    rows = planted.summary()["budgets"]
+    sizes = [row["budget"] for row in rows]
+    assert sizes[:4] == [10, 20, 50, 100]
+    assert sizes[-1] == np.ceil(planted.noise_rate.value * len(planted.data))
+    wrong = planted.planted[planted.order].cumsum()
+    for row in rows:
+        expected = row["expected_wrong"]
+        assert expected["low"] <= wrong[row["budget"] - 1] <= expected["high"]
+    assert abs(rows[3]["expected_wrong"]["value"] - wrong[99]) <= 5
+
+
 def test_issues_are_all_labels_worst_first(planted):
     issues = planted.issues
     assert tuple(issues.column_names) == COLUMNS

@@ -9,7 +9,9 @@ that a label is right), summary.json (written last: a folder that has it is whol
 which `abstain.report` adds.
 """
 
+import itertools
 import json
+import math
 import os
 import sys
 import time
@@ -110,6 +112,13 @@ class Audit:
         return min(BUDGET, len(self.data))
 
     @property
+    def budgets(self) -> list[int]:
+        """Budgets to choose from: 10, 20, 50, 100, … up to all that are estimated to be wrong."""
+        most = max(self.budget, math.ceil(self.noise_rate.value * len(self.data)))
+        steps = (digit * 10**power for power in range(1, 20) for digit in (1, 2, 5))
+        return [*itertools.takewhile(lambda size: size < most, steps), most]
+
+    @property
     def planted(self) -> npt.NDArray[np.bool_] | None:
         """Which labels were made wrong on purpose; None where none were."""
         if self.detection is None or self.data.true is None:
@@ -163,6 +172,10 @@ class Audit:
             "flagged": self.flagged,
             "budget": self.budget,
             "expected_wrong": _plain(self.estimate.expected_wrong(self.budget)),
+            "budgets": [
+                {"budget": size, "expected_wrong": _plain(self.estimate.expected_wrong(size))}
+                for size in self.budgets
+            ],
             "per_class": [
                 {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
                 for name, n, k, rate in zip(
