@@ -95,11 +95,12 @@ def plainly(model, inputs, given, recipe, num_classes, test_labels):
                 if loss < best:
                     best, best_epoch, best_each = loss, epoch, each
                 error = np.std((each - best_each).numpy()) / math.sqrt(count)
-                if loss - best <= error:
+                if loss - best <= min(error, 0.01 * untaught):
                     kept, kept_epoch = copy.deepcopy((averaged.state_dict(), memory)), epoch
                 waited = epoch - best_epoch
                 patience = max(3, round(recipe.epochs / 10))
-                if best < untaught and (waited >= patience or epoch + 1 >= recipe.epochs // 2):
+                has_learnt = best < untaught or loss > best + 0.1 * untaught
+                if has_learnt and (waited >= patience or epoch + 1 >= recipe.epochs // 2):
                     switched = epoch + 1
                     weights, memory = kept
                     model.load_state_dict(weights)

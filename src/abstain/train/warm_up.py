@@ -21,8 +21,9 @@ _FEWEST_EPOCHS, _SHARE = 3, 10
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
 # An epoch is as good as the best if its losses are higher by at most so many standard errors.
 _TOLD_APART = 1.0
-# A rise of the held-out loss that is no chance, as a share of the loss of the untaught.
-_CLEAR_RISE = 0.1
+# As shares of the loss of the untaught: more than a slight rise of the held-out loss is not
+# forgiven, however few samples tell of it; a clear one is no chance.
+_SLIGHT_RISE, _CLEAR_RISE = 0.01, 0.1
 # A collapse: labels are met less often than those set aside were, by so many standard errors of
 # these, in so many epochs in a row.
 _ERRORS, _WORSE = 3.0, 2
@@ -88,7 +89,7 @@ class WarmUp:
         loss = float(losses.mean())
         if self.best_losses is None or loss < self.best_loss:
             self.best_epoch, self.best_loss, self.best_losses = self.epoch, loss, losses
-        keeps = self.best_epoch == self.epoch or _as_good(losses, self.best_losses)
+        keeps = self._is_as_good(losses - self.best_losses)
         if keeps:
             self.kept_epoch, self.accuracy = self.epoch, accuracy
         waited = self.epoch - self.best_epoch
@@ -99,6 +100,11 @@ class WarmUp:
         has_learnt = self.best_loss < self.untaught or memorises
         self.ended = has_learnt and (waited >= self.patience or self.epoch >= self.epochs // 2)
         return keeps
+
+    def _is_as_good(self, rises: Tensor) -> bool:
+        """Whether the losses of samples have risen by no more than chance would make them."""
+        error = float(rises.std(correction=0)) / math.sqrt(len(rises))
+        return float(rises.mean()) <= min(_TOLD_APART * error, _SLIGHT_RISE * self.untaught)
 
     def check(self, train_accuracy: float) -> bool:
         """Take in the share of labels that an epoch after the warm-up met; whether all is well."""
@@ -149,10 +155,3 @@ def untaught_loss(counts: list[int]) -> float:
     """
     total = sum(counts)
     return -sum(count / total * math.log(count / total) for count in counts if count)
-
-
-def _as_good(losses: Tensor, best: Tensor) -> bool:
-    """Whether losses of the same samples are no higher than chance would make them."""
-    higher = losses - best
-    error = float(higher.std(correction=0)) / math.sqrt(len(higher))
-    return float(higher.mean()) <= _TOLD_APART * error
