@@ -26,12 +26,12 @@ class Averaged:
     """An exponential moving average of a model.
 
     Args:
-        model: Whose weights are averaged, on its device.
+        model: Whose weights are averaged, on the device where it stays.
         horizon: Steps over which it averages.
 
     >>> model = nn.Linear(1, 1)
     >>> averaged = Averaged(model, horizon=10)
-    >>> averaged.update(model)
+    >>> averaged.update()
     >>> torch.equal(averaged.model.weight, model.weight)
     True
     """
@@ -40,15 +40,16 @@ class Averaged:
         self.horizon = max(1.0, horizon)
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
         self.steps = 0
-        self._own = _moving(self.model)
+        # Looked up once: to go through all modules would take longer than to add the weights.
+        self._own, self._followed = _moving(self.model), _moving(model)
 
     @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Take in the weights after a step."""
+    def update(self) -> None:
+        """Take in the weights of the model after a step."""
         self.steps += 1
         steps = torch.tensor(self.steps, dtype=torch.float64)
         weight = step_weight(steps, torch.tensor(self.horizon, dtype=torch.float64)).item()
-        torch._foreach_lerp_(self._own, _moving(model), weight)
+        torch._foreach_lerp_(self._own, self._followed, weight)
 
     @torch.no_grad()
     def settle(self, model: nn.Module) -> nn.Module:
@@ -76,4 +77,5 @@ def _moving(model: nn.Module) -> list[Tensor]:
         for buffer in (part.running_mean, part.running_var)
         if buffer is not None
     ]
-    return [*(weight.detach() for weight in model.parameters()), *figures]
+    # The parameters themselves: what wraps a model may give them other memory.
+    return [*model.parameters(), *figures]

@@ -100,7 +100,7 @@ class Loop:
         self.stop = _make_stop(recipe, task.num_classes)
         self.optimizer = make_optimizer(model.parameters(), recipe)
         self.schedule = make_schedule(self.optimizer, recipe, self.steps)
-        placed = layout.place(model)
+        self._plain = placed = layout.place(model)
         self.averaged: Averaged | None = None
         if recipe.average is not None:
             self.averaged = Averaged(
@@ -177,7 +177,7 @@ class Loop:
         self.scaler.update()
         self.schedule.step()
         if self.averaged is not None:
-            self.averaged.update(self.plain_model())
+            self.averaged.update()
         seen = len(given) if batch.counts else 0
         self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
 
@@ -356,9 +356,8 @@ class Loop:
 
     def plain_model(self) -> torch.nn.Module:
         """The model without what Accelerate wrapped around it."""
-        model = self.accelerator.unwrap_model(self.model)
-        assert isinstance(model, torch.nn.Module)
-        return model
+        # Not unwrapped each time: to do so, Accelerate looks for optional packages on the disk.
+        return self._plain
 
     def _keep_best(self, accuracy: float) -> None:
         weights = self.current_model().state_dict()
