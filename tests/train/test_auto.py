@@ -178,7 +178,8 @@ def test_two_processes_train_what_one_does(begun):
     small.start(arguments)
     two, arguments = begun("two")
     small.start_many(arguments)
-    small.assert_same_weights(small.weights(one), small.weights(two), rtol=1e-9, atol=1e-12)
+    # A first step of Adam is as long for a gradient of rounding errors as for any other.
+    small.assert_same_weights(small.weights(one), small.weights(two), rtol=1e-9, atol=1e-8)
     visits = [pq.read_table(out / "ledger.parquet")["visits"].to_pylist() for out in (one, two)]
     assert visits == [[12] * 43] * 2
     ends = [pq.read_table(out / "epochs.parquet").to_pydict() for out in (one, two)]

@@ -7,8 +7,7 @@ all take the same decision (stop, save, interrupt) from the same numbers.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from accelerate import Accelerator
@@ -23,12 +22,12 @@ from abstain.train.averaging import Averaged
 from abstain.train.batches import Batch, Batches
 from abstain.train.checkpoint import Checkpoint, CheckpointFolder
 from abstain.train.coteaching import Pair, PairObjective
-from abstain.train.history import Average, History, Row
+from abstain.train.history import History, Row
 from abstain.train.interrupt import Interrupted, InterruptFlag
 from abstain.train.layout import Layout, used_devices
+from abstain.train.loop_state import Position, pack_loop, unpack_loop
 from abstain.train.objective import Objective
 from abstain.train.optim import make_optimizer, make_schedule
-from abstain.train.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
 from abstain.train.parts import Parts
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
@@ -60,20 +59,6 @@ class Task:
     """All rows: what is trained on after a warm-up that ends by itself."""
     test: Batches | None = None
     test_labels: Tensor | None = None
-
-
-@dataclass
-class Position:
-    """How far the training has come."""
-
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    smoothed: Average = field(default_factory=Average)
-    totals: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
-    """Sums over the steps of this epoch that were looked at."""
-    outcome: str = ""
-    """Why the training ended; empty while it goes on."""
 
 
 class Loop:
@@ -115,7 +100,7 @@ class Loop:
         )
         self.history = History()
         self._best_weights: dict[str, Tensor] = {}
-        self._warm: dict[str, Tensor] = {}
+        self.warm: dict[str, Tensor] = {}
         self._save_every, self._saved_at, self._wants_save = save_every, time.monotonic(), False
         self._epoch_began = time.monotonic()
 
@@ -136,7 +121,7 @@ class Loop:
         forked = torch.random.fork_rng(devices=devices)
         with InterruptFlag() as interrupted, forked, self.parts:
             if not self._restore():
-                self._seed_epoch()
+                self.seed_epoch()
             while not self.position.outcome:
                 self._epoch(interrupted)
             self._save()
@@ -255,7 +240,7 @@ class Loop:
                 position.outcome += f"; to stop it was {self.stop.reason}"
             if warm_up is not None:
                 position.outcome += f"; {warm_up.reason}"
-        self._seed_epoch()
+        self.seed_epoch()
         if not position.outcome:
             self._save()
 
@@ -277,7 +262,7 @@ class Loop:
         trust = self.objective.trust
         weights, memory = self.current_model().state_dict(), trust.state_dict() if trust else {}
         parts = {"weights": weights, "trust": memory}
-        self._warm = {
+        self.warm = {
             f"{part}/{name}": x.detach().clone()
             for part, tensors in parts.items()
             for name, x in tensors.items()
@@ -286,9 +271,9 @@ class Loop:
     def _go_back(self) -> None:
         """To where the warm-up was kept; what the optimiser knows is of other epochs and a loss."""
         model, trust = self.plain_model(), self.objective.trust
-        model.load_state_dict(_under("weights/", self._warm))
+        model.load_state_dict(_under("weights/", self.warm))
         if trust is not None:
-            trust.load_state_dict(_under("trust/", self._warm))
+            trust.load_state_dict(_under("trust/", self.warm))
         self.optimizer.state.clear()
         if self.averaged is not None:
             self.averaged.restart(model)
@@ -327,9 +312,7 @@ class Loop:
     def whole_ledger(self) -> Ledger:
         """The ledger over all processes: every sample once."""
         return (
-            reduced(self.ledger, self._gather)
-            if self.accelerator.num_processes > 1
-            else self.ledger
+            reduced(self.ledger, self.gather) if self.accelerator.num_processes > 1 else self.ledger
         )
 
     @property
@@ -379,7 +362,8 @@ class Loop:
         for name, weight in self.plain_model().named_parameters():
             if not weight.isfinite().all():
                 raise self._diverged(f"weights must be finite, got others in {name}")
-        checkpoint = self._checkpoint()
+        self._agree()
+        checkpoint = pack_loop(self)
         if self.accelerator.is_main_process:
             self.checkpoints.save_last(checkpoint)
 
@@ -392,78 +376,16 @@ class Loop:
             f"({self.recipe.learning_rate:g}) or set clip{whole}"
         )
 
-    def _checkpoint(self) -> Checkpoint:
-        rng_tensors, rng_state = pack_rng()
-        self._agree()
-        averaged, trust, warm_up = self.averaged, self.objective.trust, self.objective.warm_up
-        parts: dict[str, Any] = {}
-        if averaged is not None:
-            parts["averaged"] = averaged.model.state_dict(), {"steps": averaged.steps}
-        if trust is not None:
-            parts["trust"] = trust.state_dict(), None
-        if warm_up is not None:
-            losses = {} if warm_up.best_losses is None else {"losses": warm_up.best_losses}
-            parts["warm_up"] = {**self._warm, **losses}, warm_up.state_dict()
-        return Checkpoint.join(
-            {
-                **parts,
-                "model": (self.plain_model().state_dict(), None),
-                "optimizer": pack_optimizer(self.optimizer),
-                "schedule": ({}, self.schedule.state_dict()),
-                "scaler": ({}, self.scaler.state_dict()),
-                "ledger": (self.whole_ledger().state_dict(), None),
-                "rng": ({name: self._gather(x) for name, x in rng_tensors.items()}, rng_state),
-                "history": self.history.packed(),
-                "position": (self.tally.packed(), asdict(self.position)),
-                "stop": ({}, None if self.stop is None else self.stop.state_dict()),
-            }
-        )
-
     def _restore(self) -> bool:
         """Go on from the last checkpoint, if there is one."""
         if self.checkpoints is None or not self.checkpoints.has_last:
             return False
-        checkpoint = self.checkpoints.load_last()
-        self.plain_model().load_state_dict(checkpoint.part("model")[0])
-        unpack_optimizer(self.optimizer, *checkpoint.part("optimizer"))
-        self.schedule.load_state_dict(_values(checkpoint, "schedule"))
-        if self.scaler.is_enabled():
-            self.scaler.load_state_dict(_values(checkpoint, "scaler"))
-        self.ledger.load_state_dict(checkpoint.part("ledger")[0])
-        if not self.accelerator.is_main_process:
-            self.ledger.clear()  # what all had seen together is kept once
-        self._restore_rng(*checkpoint.part("rng"))
-        self.history = History.unpacked(
-            checkpoint.part("history")[0], _values(checkpoint, "history")
-        )
-        position = _values(checkpoint, "position")
-        self.position = Position(**{**position, "smoothed": Average(**position["smoothed"])})
-        # One process had seen these; now all look at them together.
-        seen = checkpoint.part("position")[0]
-        self.tally.unpack(seen, mine=self.accelerator.is_main_process)
-        if self.averaged is not None:
-            self.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
-            self.averaged.steps = _values(checkpoint, "averaged")["steps"]
-        if self.objective.trust is not None:
-            self.objective.trust.load_state_dict(checkpoint.part("trust")[0])
-        if self.objective.warm_up is not None:
-            self._warm = checkpoint.part("warm_up")[0]
-            losses = self._warm.pop("losses", None)
-            self.objective.warm_up.load_state_dict(_values(checkpoint, "warm_up"), losses)
-        if self.stop is not None:
-            self.stop.load_state_dict(_values(checkpoint, "stop"))
+        unpack_loop(self, self.checkpoints.load_last())
         if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
             self._best_weights = self.checkpoints.load_best().tensors
         return True
 
-    def _restore_rng(self, tensors: dict[str, Tensor], state: Any) -> None:  # noqa: ANN401
-        rank = self.accelerator.process_index
-        if all(rank < len(stacked) for stacked in tensors.values()):
-            unpack_rng({name: stacked[rank] for name, stacked in tensors.items()}, state)
-        else:
-            self._seed_epoch()  # more processes than before: the new ones have no state to take up
-
-    def _seed_epoch(self) -> None:
+    def seed_epoch(self) -> None:
         """Dropout draws from its own numbers in every epoch and process."""
         place = (self.position.epoch + 1) * 4096 + self.accelerator.process_index
         torch.manual_seed(self.recipe.seed_order * 1_000_003 + place)
@@ -473,7 +395,8 @@ class Loop:
         assert isinstance(total, Tensor)
         return total
 
-    def _gather(self, tensor: Tensor) -> Tensor:
+    def gather(self, tensor: Tensor) -> Tensor:
+        """What each process has, stacked."""
         gathered = self.accelerator.gather(tensor.unsqueeze(0).to(self.accelerator.device))
         assert isinstance(gathered, Tensor)
         return gathered
@@ -503,9 +426,3 @@ def _make_stop(recipe: Recipe, num_classes: int) -> AnalyticalStop | ValidationS
         assert isinstance(recipe.payoff, int | float)
         return AnalyticalStop(recipe.rate, recipe.payoff, num_classes, recipe.noise)
     return ValidationStop(recipe.patience) if recipe.stop == "validation" else None
-
-
-def _values(checkpoint: Checkpoint, part: str) -> dict[str, Any]:
-    values = checkpoint.part(part)[1]
-    assert isinstance(values, dict)
-    return values
