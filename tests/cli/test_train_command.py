@@ -92,10 +92,10 @@ def test_a_dry_run_shows_the_resolved_recipe_and_makes_nothing(here, as_json):
         answer = json.loads(output)
         assert answer["samples"] == 60
         recipe = answer["recipe"]
-        assert (recipe["model"], recipe["batch"], recipe["epochs"]) == ("mlp", 16, 100)
+        assert (recipe["model"], recipe["batch"], recipe["epochs"]) == ("mlp", 16, 30)
         assert recipe["payoff"] == pytest.approx(2.9667, abs=1e-3)
     else:
-        assert re.search(r"epochs +100 *\n", output)
+        assert re.search(r"epochs +30 *\n", output)
         assert re.search(r"model +mlp", output)
     assert sorted(p for p in here.iterdir() if p.name != "cache") == before
 
