@@ -1,9 +1,12 @@
+import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from paper_runs import hand_made
 from scipy.optimize import brentq
 
@@ -24,6 +27,7 @@ from abstain.paper.record import Record
 from abstain.paper.reproduce import Places, publish
 from abstain.paper.results import read_results, write_results
 from abstain.paper.targets import ABLATED, AUTO, TARGETS, Scale
+from abstain.train.warm_up import WarmUp
 
 SCALE = Scale(seeds=2)
 
@@ -258,3 +262,29 @@ def test_stake_settles_at_the_cube_root_that_the_page_names(guard):
         stake = np.exp(brentq(slope, np.log(1e-9), np.log(0.999)))
         variance = q @ (effective * q - 1) ** 2
         assert stake == pytest.approx((guard / variance) ** (1 / 3), rel=0.02)
+
+
+COMMITTED = [
+    record
+    for record in read_results(Path(__file__).parents[2] / "results").values()
+    if record.run.recipe.method == AUTO and course(record) is not None
+]
+
+
+def test_committed_runs_went_back_where_the_rule_of_today_would():
+    assert len(COMMITTED) > 100
+    for record in COMMITTED:
+        went = course(record)
+        losses = record.history["validation_loss"][: went.switched]
+        # Classes are balanced. Of single samples nothing is kept: they are made to differ so much
+        # from epoch to epoch that only the bound on the mean is left of what an epoch must hold.
+        untaught = math.log(2 if record.run.data == "imdb" else 10)
+        warm_up = WarmUp(record.run.recipe.epochs, untaught, held_out=2)
+        kept = []
+        for epoch, loss in enumerate(losses, start=1):
+            assert not warm_up.ended
+            if warm_up.update(torch.tensor([loss - epoch, loss + epoch]).double(), accuracy=0.5):
+                kept.append(epoch)
+        assert warm_up.ended
+        assert warm_up.best_epoch == went.best
+        assert went.kept in kept
