@@ -44,7 +44,7 @@ from abstain.scores.label_quality import (
 )
 from abstain.scores.noise_rate import Interval, NoiseEstimate, estimate_noise
 from abstain.train.folder import RunFolder
-from abstain.train.recipe import Recipe
+from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, remembered, train
 
 if TYPE_CHECKING:
@@ -300,7 +300,8 @@ def audit(
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
         recipe: How to train; nothing has to be said. Its `flip` plants known errors, and the
-            verdict is then compared with them.
+            verdict is then compared with them. By the default method, training ends before all
+            epochs are done where more would hardly change the order of the labels.
         method: Instead of a recipe, the name of a method with its defaults.
         features: Numbers to train on instead of the source's own inputs, such as embeddings: an
             array (samples, columns) or the name of an `.npy`; or the feature columns of a table.
@@ -330,7 +331,7 @@ def audit(
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
     trained = None
     if probabilities is None:
-        chosen = recipe or (None if method is None else Recipe.of(method))
+        chosen = _until_settled(recipe or Recipe.of(method or DEFAULT_METHOD))
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         quality = label_quality(trained.ledger, data.given.numpy(), trained.held_out)
@@ -343,6 +344,12 @@ def audit(
         quality = label_quality_from_probabilities(_checked(probabilities, data), given)
         sources = remembered(sources)
     return _verdict(data, quality, trained, sources, folder, began)
+
+
+def _until_settled(recipe: Recipe) -> Recipe:
+    """An audit needs no more training than it takes to put the labels in order."""
+    trains_to_the_end = recipe.warm_up_ends == "held-out" and recipe.stop == "never"
+    return replace(recipe, stop="settled") if trains_to_the_end else recipe
 
 
 def _verdict(

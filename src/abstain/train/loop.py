@@ -30,6 +30,7 @@ from abstain.train.objective import Objective
 from abstain.train.optim import make_optimizer, make_schedule
 from abstain.train.parts import Parts
 from abstain.train.recipe import Recipe
+from abstain.train.settling import SettledStop
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 from abstain.train.tally import SUMS, Tally, means
 from abstain.train.trust import Trust
@@ -234,6 +235,8 @@ class Loop:
                 self._keep_best(row["validation_accuracy"])
             if stopped:
                 position.outcome = self.stop.reason
+        if isinstance(self.stop, SettledStop) and not position.outcome:
+            self._judge_order(self.stop)
         if not position.outcome and position.epoch == self.recipe.epochs:
             position.outcome = f"all {position.epoch} epochs are done"
             if self.stop is not None:
@@ -256,6 +259,15 @@ class Loop:
             self.position.outcome = f"stopped at epoch {self.position.epoch}: {warm_up.reason}"
             if self.task.test is not None and self.task.test_labels is not None:
                 row["test_accuracy"] = self.accuracy(self.task.test, self.task.test_labels)
+
+    def _judge_order(self, stop: SettledStop) -> None:
+        """Stop where the order of the labels has settled, once the loss of the recipe trains."""
+        epoch = self.position.epoch
+        if self.objective.is_warm_up(epoch) or not stop.is_due(epoch):
+            return
+        if stop.update(self.whole_ledger().evidence, epoch):
+            warm_up = self.objective.warm_up
+            self.position.outcome = stop.reason + (f"; {warm_up.reason}" if warm_up else "")
 
     def _keep_warm(self) -> None:
         """Hold on to the weights as they are now, and to what is remembered of the samples."""
@@ -421,8 +433,12 @@ def _make_objective(recipe: Recipe, task: Task, dtype: torch.dtype) -> Objective
     return Objective(recipe, warm_up, trust)
 
 
-def _make_stop(recipe: Recipe, num_classes: int) -> AnalyticalStop | ValidationStop | None:
+def _make_stop(
+    recipe: Recipe, num_classes: int
+) -> AnalyticalStop | ValidationStop | SettledStop | None:
     if recipe.stop == "analytical":
         assert isinstance(recipe.payoff, int | float)
         return AnalyticalStop(recipe.rate, recipe.payoff, num_classes, recipe.noise)
+    if recipe.stop == "settled":
+        return SettledStop()
     return ValidationStop(recipe.patience) if recipe.stop == "validation" else None

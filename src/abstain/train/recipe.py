@@ -17,7 +17,7 @@ OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
 ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
 MemoryFormat: TypeAlias = Literal["auto", "contiguous", "channels-last"]
-StopName: TypeAlias = Literal["never", "analytical", "validation"]
+StopName: TypeAlias = Literal["never", "analytical", "validation", "settled"]
 WarmUpEnd: TypeAlias = Literal["fixed", "held-out"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs. More
@@ -74,6 +74,8 @@ class Recipe:
     parts: int | Literal["auto"] = "auto"
     """How many parts of a batch a CPU computes side by side; likewise."""
     stop: StopName = "never"
+    """Never before all epochs are done; at the plateau; by labels held out; or, for an audit, where
+    more would hardly change which label is worse than which."""
     rate: float | None = None
     """Share of wrong labels, for the analytical stop and for co-teaching."""
     noise: str = "symmetric"
@@ -135,11 +137,12 @@ class Recipe:
             check_rule(self.payoff)
         elif self.payoff is not None:
             _check("payoff", self.payoff, lambda x: x > 1, "greater than 1")
-        if self.warm_up_ends == "held-out" and (self.stop != "never" or self.warm_up is not None):
+        stops_elsehow = self.stop not in ("never", "settled")
+        if self.warm_up_ends == "held-out" and (stops_elsehow or self.warm_up is not None):
             raise AbstainError(
-                "warm_up_ends='held-out' finds the end of the warm-up by itself: it needs "
-                f"stop='never' and no warm_up, got stop={self.stop!r} and warm_up={self.warm_up}; "
-                "to stop early use method 'ves' or 'aes'"
+                "warm_up_ends='held-out' finds the end of the warm-up by itself: it needs stop "
+                f"'never' or 'settled' and no warm_up, got stop={self.stop!r} and "
+                f"warm_up={self.warm_up}; to stop early use method 'ves' or 'aes'"
             )
         if self.stop == "analytical":
             if self.rate is None:
