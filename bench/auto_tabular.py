@@ -3,8 +3,9 @@
     python bench/auto_tabular.py [--seeds 3] [--json results/auto-tabular.json]
 
 Trains `auto`, the paper's schedule and cross-entropy on small sets that scikit-learn ships or
-makes, with and without planted errors, and prints test accuracy at the last epoch: mean ± standard
-deviation over seeds, each with its own noise, split, initial weights and order.
+makes, with and without planted errors and with nothing said of sizes, and prints test accuracy at
+the last epoch, in %, mean ± standard deviation over seeds, each with its own noise, split, initial
+weights and order; and how well wrong labels are ranked before right ones (AUROC, in %).
 """
 
 import argparse
@@ -13,13 +14,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_blobs,
+    make_classification,
+    make_moons,
+)
 from sklearn.model_selection import train_test_split
 
-from abstain import Recipe, train
+from abstain import Recipe, audit
 
 METHODS = ("nll", "schedule", "auto")
-FLIPS = (0.0, 0.2, 0.4)
+NOISE = (("symmetric", 0.0), ("symmetric", 0.2), ("symmetric", 0.4), ("pairflip", 0.3))
 
 
 def many_classes():
@@ -38,24 +47,38 @@ def unbalanced():
     )  # fmt: skip
 
 
+def two_classes():
+    """Six of twenty columns tell two classes apart, each of which has two clusters."""
+    return make_classification(
+        800, 20, n_informative=6, n_classes=2, class_sep=1.2, flip_y=0, random_state=1
+    )
+
+
 SETS = {
     "iris": lambda: load_iris(return_X_y=True),
     "wine": lambda: load_wine(return_X_y=True),
     "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "digits": lambda: load_digits(return_X_y=True),
+    "moons": lambda: make_moons(600, noise=0.2, random_state=0),
+    "blobs": lambda: make_blobs(400, 10, centers=5, cluster_std=4, random_state=0),
+    "two classes": two_classes,
     "unbalanced": unbalanced,
     "100 classes": many_classes,
 }
 
 
-def accuracy(name, method, flip, seed):
+def run(name, method, kind, rate, seed):
+    """Test accuracy, AUROC of the ranking (NaN without errors), and how the training ended."""
     x, y = SETS[name]()
     names = np.array([f"c{label:03d}" for label in y])
     x_train, x_test, y_train, y_test = train_test_split(
         x.astype(np.float32), names, test_size=0.25, random_state=seed, stratify=y
     )
-    recipe = Recipe.of(method, flip=flip, seed_noise=seed, seed_init=seed, seed_order=seed)
-    trained = train((x_train, y_train), recipe, test=(x_test, y_test), show=False)
-    return trained.test_accuracy, trained.outcome
+    seeds = dict.fromkeys(("seed_noise", "seed_init", "seed_order"), seed)
+    recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
+    found = audit((x_train, y_train), recipe, test=(x_test, y_test))
+    auroc = found.detection.auroc if found.detection else float("nan")
+    return found.trained.test_accuracy, auroc, found.trained.outcome
 
 
 def main():
@@ -66,20 +89,23 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)  # networks this small gain nothing from more
     rows = []
-    print(f"{'set':14s} {'flip':>4s}  " + "  ".join(f"{m:>13s}" for m in METHODS))
+    print(f"{'set':14s} {'noise':14s} " + "".join(f"{m:>22s}" for m in METHODS))
     for name in options.sets:
-        for flip in FLIPS:
+        for kind, rate in NOISE:
             cells = []
             for method in METHODS:
-                runs = [accuracy(name, method, flip, seed) for seed in range(options.seeds)]
-                found = 100 * np.array([value for value, _ in runs])
-                collapsed = sum("collapsed" in outcome for _, outcome in runs)
+                runs = [run(name, method, kind, rate, seed) for seed in range(options.seeds)]
+                accuracy, auroc = 100 * np.array([figures for *figures, _ in runs]).T
+                collapsed = sum("collapsed" in outcome for *_, outcome in runs)
                 rows.append(
-                    {"set": name, "flip": flip, "method": method, "collapsed": collapsed,
-                     "accuracy": found.tolist()}
+                    {"set": name, "kind": kind, "rate": rate, "method": method,
+                     "collapsed": collapsed, "accuracy": accuracy.round(2).tolist(),
+                     "auroc": auroc.round(2).tolist() if rate else None}
                 )  # fmt: skip
-                cells.append(f"{found.mean():6.1f} ± {found.std(ddof=1):4.1f}")
-            print(f"{name:14s} {flip:4.1f}  " + "  ".join(cells), flush=True)
+                spread = accuracy.std(ddof=1) if len(runs) > 1 else 0.0
+                ranked = f"{auroc.mean():6.1f}" if rate else "     –"
+                cells.append(f"{accuracy.mean():8.1f} ± {spread:4.1f} {ranked}")
+            print(f"{name:14s} {kind:10s} {rate:3.1f} " + " ".join(cells), flush=True)
     if options.json:
         options.json.write_text(json.dumps({"seeds": options.seeds, "rows": rows}, indent=1))
 
