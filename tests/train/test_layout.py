@@ -1,3 +1,5 @@
+import time
+
 import pytest
 import torch
 
@@ -103,3 +105,17 @@ def test_tensors_are_laid_as_said():
         assert torch.nn.Linear(2, 2)(torch.zeros(1, 2)).dtype == torch.bfloat16
     with Layout().autocast(torch.device("cpu")):
         assert torch.nn.Linear(2, 2)(torch.zeros(1, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("pause", "steps"), [(0.0, 7), (0.03, 3)])
+def test_long_steps_are_timed_less_often(pause, steps):
+    class Slow(torch.nn.Linear):
+        seen = 0
+
+        def forward(self, inputs):
+            Slow.seen += 1
+            time.sleep(pause)
+            return super().forward(inputs)
+
+    assert module._seconds(Slow(2, 2), torch.zeros(4, 2), Layout()) >= pause
+    assert Slow.seen == steps
