@@ -63,24 +63,40 @@ def test_labels_learnt_by_heart_are_told_by_those_set_aside():
 
 
 def test_errors_of_a_weak_model_are_counted_off():
-    """Right labels only; a model that contradicts a fifth of them, however sure it is."""
+    """Right labels only; a model that contradicts half of them at first, in the end a fourth."""
     rng = np.random.default_rng(2)
     given = rng.integers(4, size=2000).astype(np.int32)
-    predicted = np.where(rng.random(2000) < 0.2, (given + 1) % 4, given).astype(np.int32)
-    beliefs = Beliefs(predicted=predicted, confidence=rng.random(2000).astype(np.float32))
+    confidence = rng.random(2000).astype(np.float32)
+    draws = rng.random(2000)
+    first, whole = (
+        Beliefs(
+            predicted=np.where(draws < errors, (given + 1) % 4, given).astype(np.int32),
+            confidence=confidence,
+        )
+        for errors in (0.5, 0.25)
+    )
     rows = np.arange(200)
-    weak = HeldOut(epoch=3, accuracy=0.45, rows=rows)
-    share = shares(given, beliefs, beliefs, weak, 4)[1]
-    assert share.value < 0.05
+    share = shares(given, first, whole, HeldOut(epoch=3, accuracy=0.5, rows=rows), 4)[1]
+    assert share.value < 0.1
     assert share.low == 0
-    assert share.high > 0.2
+    assert share.high > 0.25
     assert share.trust == 0
     # One that meets as many labels set aside as are right has no errors to count off.
-    good = HeldOut(epoch=3, accuracy=0.8, rows=rows)
-    share = shares(given, beliefs, beliefs, good, 4)[1]
-    assert share.value == pytest.approx(0.2, abs=0.02)
-    assert share.low > 0.1
+    good = HeldOut(epoch=3, accuracy=0.75, rows=rows)
+    share = shares(given, whole, whole, good, 4)[1]
+    assert share.value == pytest.approx(0.25, abs=0.02)
+    assert share.low > 0.15
     assert share.trust == 1
+
+
+def test_few_contradictions_are_no_alarm():
+    """A model that contradicted 5% of the labels set aside and 1% in the end: none is wrong."""
+    rng = np.random.default_rng(3)
+    true, given = planted(0.0, rng)
+    first, whole = believed(true, 0.05, rng, 5), believed(true, 0.01, rng, 5)
+    share = shares(given, first, whole, HeldOut(epoch=3, accuracy=0.95, rows=np.arange(400)), 5)[1]
+    assert share.value < 1e-3
+    assert share.low == 0
 
 
 @drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))

@@ -44,11 +44,16 @@ _LENIENT = (2.0, 2.5, 3.0)
 _LEARNT, _UNLIKE = (1.0, 2.0), 0.02
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
-# How far the first epochs are heard where they nearly agree with the whole, and how nearly.
-_HEARD, _NEARLY = 0.2, (0.02, 0.1)
 # Share of right labels set aside that a model contradicts, and of labels that it no longer does,
-# from which it may be, and is, called weak; and the part of its errors that the whole keeps.
-_WEAK, _KEPT = (0.27, 0.37), 0.5
+# from which it may be, and is, called weak; unless its first epochs, where surest, contradicted
+# fewer than are contradicted of those set aside, by so many standard errors. And the part of its
+# errors that the whole training of a weak model keeps.
+_WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
+# Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
+# model has not mended yet, and from here on they are not.
+_MENDED = (0.3, 0.6)
+# Standard errors in favour of the model, when the interval is opened from below by its errors.
+_SURELY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,24 +160,23 @@ def share_by_whole_training(
     by_heart = _ramp(gap / chance, _LEARNT)
     # The first epochs are a way out only if they contradict fewer labels than are contradicted of
     # those set aside: else they knew even less.
-    by_heart *= _ramp((held_out.disagreement - first.disagreement) / held_out.chance, (0.0, 1.0))
+    level = (held_out.disagreement - first.disagreement) / held_out.chance
+    by_heart *= _ramp(level, (0.0, 1.0))
     value = plateau.disagreement
     value += by_heart * max(0.0, first.disagreement - value)
-    away = early.plateau.disagreement - value
-    if abs(away) <= _NEARLY[0] + _NEARLY[1] * value:
-        value += _HEARD * away
     half = half_width(value, plateau.samples, 1 - plateau.share)
-    low = value - held_out.errors(value, chances=1.0) - half
+    low = value - held_out.errors(value, _SURELY) - half
     high = value + half
     if first.disagreement > value:  # what was learnt by heart unseen
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
     changed = max(0.0, early.plateau.disagreement - value)
-    weak = _ramp(held_out.errors(value) + changed, _WEAK)
+    weak = _ramp(held_out.errors(value) + changed, _WEAK) * (1 - _ramp(level, _LEVEL))
+    mended = _ramp(value / max(held_out.disagreement, 1e-9), _MENDED)
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * weak
-    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
-    low, high = max(0.0, min(low, value)), min(1.0, high)
+    value = mended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    low, high = max(0.0, min(low * (1 - weak), value)), min(1.0, high)
     return WrongShare(
         value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
     )
