@@ -23,9 +23,11 @@ from sklearn.datasets import (
     make_classification,
     make_moons,
 )
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from abstain import Recipe, audit
+from abstain import Recipe, train
+from abstain.scores.label_quality import label_quality
 
 METHODS = ("nll", "schedule", "auto")
 NOISE = (("symmetric", 0.0), ("symmetric", 0.2), ("symmetric", 0.4), ("pairflip", 0.3))
@@ -76,9 +78,12 @@ def run(name, method, kind, rate, seed):
     )
     seeds = dict.fromkeys(("seed_noise", "seed_init", "seed_order"), seed)
     recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
-    found = audit((x_train, y_train), recipe, test=(x_test, y_test))
-    auroc = found.detection.auroc if found.detection else float("nan")
-    return found.trained.test_accuracy, auroc, found.trained.outcome
+    trained = train((x_train, y_train), recipe, test=(x_test, y_test))
+    given = trained.data.given.numpy()
+    quality = label_quality(trained.ledger, given, trained.held_out)
+    wrong = given != trained.data.true.numpy() if rate else None
+    auroc = roc_auc_score(wrong, -quality.label_score) if rate else float("nan")
+    return trained.test_accuracy, auroc, trained.outcome
 
 
 def main():
