@@ -180,6 +180,7 @@ def by_abstain(data, recipe):
     found = audit(data, recipe)
     return our_verdict(found.quality, found.estimate, found.trained.ledger) | {
         "recipe": found.trained.recipe.as_json(),
+        "ended": found.trained.epoch,
         "saw": {
             "epochs": np.array(json.dumps(found.trained.history.epochs)),
             **{name: x.numpy() for name, x in found.trained.ledger.state_dict().items()},
@@ -360,7 +361,8 @@ def judged(found, wrong):
         row["flags"][name] = {"f1": seen.f1 if count else 0.0, "flagged": count}
     for name, rate in found["rates"].items():
         row["rates"][name] = {"value": rate, "error": abs(rate - row["truth"])}
-    kept = ("seconds", "cpu_seconds", "peak_mib", "gained_mib", "gpu_mib", "device", "recipe")
+    kept = ("seconds", "cpu_seconds", "peak_mib", "gained_mib", "gpu_mib")
+    kept += ("device", "recipe", "ended")
     return row | {name: found[name] for name in kept if name in found}
 
 
@@ -403,7 +405,7 @@ SETTING = ("kind", "rate", "seed")
 
 
 def key(row):
-    names = ("data", *SETTING, "side", "epochs", "samples", "versions")
+    names = ("data", *SETTING, "side", "epochs", "samples", "usual", "versions")
     return json.dumps([row[name] for name in names])
 
 
@@ -636,20 +638,22 @@ JUDGED = {
 
 
 def complete(rows):
-    """{(data, kind, rate): {seed: {side: row}}}, of the newest rows, where no side is missing."""
-    newest = {}
+    """{(data, kind, rate): {seed: {side: row}}}, of the newest rows, where no side is missing.
+
+    The sides of a setting are those that trained on as many samples for as many epochs.
+    """
+    alike = defaultdict(dict)
     for row in sorted(rows, key=lambda row: row["at"]):
         if row["usual"]:
-            newest[tuple(row[name] for name in ("data", *SETTING, "side"))] = row
-    found = defaultdict(lambda: defaultdict(dict))
-    for (data, kind, rate, seed, side), row in newest.items():
-        found[data, kind, rate][seed][side] = row
-    whole = {}
-    for setting in ((data, kind, rate) for data in SETS for kind, rate in NOISE):
-        seeds = {s: x for s, x in sorted(found[setting].items()) if x.keys() == set(SIDES)}
-        if seeds:
-            whole[setting] = seeds
-    return whole
+            setting = tuple(row[name] for name in ("data", *SETTING, "epochs", "samples"))
+            alike[setting][row["side"]] = row
+    found = defaultdict(dict)
+    whole = [sides for sides in alike.values() if sides.keys() == set(SIDES)]
+    for sides in sorted(whole, key=lambda sides: max(row["at"] for row in sides.values())):
+        data, kind, rate, seed = (sides["abstain"][name] for name in ("data", *SETTING))
+        found[data, kind, rate][seed] = sides
+    settings = [(data, kind, rate) for data in SETS for kind, rate in NOISE]
+    return {s: dict(sorted(found[s].items())) for s in settings if s in found}
 
 
 def figures(seeds):
@@ -746,9 +750,9 @@ def page(rows):
 INTRODUCTION = f"""# One training against five
 Which labels are wrong? `abstain.audit` asks one training; cleanlab asks five, each of which has not seen the labels that it judges; AUM and the loss ask one training by cross-entropy. Here all see the same wrong labels, planted on purpose, with the same network, epochs and batch, in the same loop. This page is made by `python bench/audit.py --report` from `results/audit-bench.jsonl`.
 
-- All sides train for the same number of epochs: tables for as long as a recipe does by itself (about 4,000 steps, at most 100 epochs), images and texts for {min(EPOCHS.values())} to {max(EPOCHS.values())} as each section says. Where that is too long for cross-entropy, a section below says what fewer would have given.
+- All sides may train for the same number of epochs: tables for as long as a recipe does by itself, images and texts for {min(EPOCHS.values())} or {max(EPOCHS.values())}, as each section says. *abstain* ends sooner where more would hardly change the order of the labels, which it judges without knowing any true one. Where the epochs are too many for cross-entropy, a section below says what fewer would have given.
 - Of the large sets a part is drawn at random, once: {", ".join(f"{n:,} of {name}" for name, n in SAMPLES.items())}. All kinds of noise on a part say more than some of them on the whole.
-- *abstain*: `audit()` with its defaults; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
+- *abstain*: `audit()` as it is; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
 - Flags: `is_label_issue` against what `find_label_issues` prunes by default. Rates: `noise_rate` against one less the trace of cleanlab's joint, and against its `num_label_issues`. AUM's own way to flag takes further trainings and is not here.
 - Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training. Where others use the machine too, processor time is the steadier figure. Settings that were run side by side on one GPU have neither (–).
 - Of two classes, pairflip is symmetric noise, label by label, and is left out. With 60% of two classes wrong, no one can know which 60%: shown (†), not counted.
@@ -809,13 +813,15 @@ def losses_section(counted):
 def set_section(name, of_set, whole):
     some = next(iter(whole[next(iter(of_set))].values()))["abstain"]
     recipe = some["recipe"]
+    ended = [x["abstain"].get("ended", recipe["epochs"]) for s in of_set for x in whole[s].values()]
     drawn = ""
     if name in SAMPLES and some["samples"] < BUILTIN[name].train:
         drawn = f" drawn at random from {BUILTIN[name].train:,}"
     yield (
         f"\n## {name}\n{some['samples']:,} samples{drawn}, {some['classes']} classes, network "
-        f"`{recipe['model']}`, {recipe['epochs']} epochs, batch {recipe['batch']}, on "
-        f"{some['device']}. Best of a line in bold.\n"
+        f"`{recipe['model']}`, {recipe['epochs']} epochs (*abstain* ended by itself after "
+        f"{min(ended)} to {max(ended)}, median {np.median(ended):.0f}), batch {recipe['batch']}, "
+        f"on {some['device']}. Best of a line in bold.\n"
     )
     for metric, metric_name in METRICS.items():
         yield f"| {metric_name} | wrong | seeds | " + " | ".join(RANKINGS) + " |"

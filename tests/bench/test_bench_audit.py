@@ -184,6 +184,13 @@ def test_the_newest_line_holds(bench):
     assert "| AUM | 1 of 1 |" in bench.page(new[:1] + old)
 
 
+def test_sides_that_trained_for_other_epochs_are_not_compared(bench):
+    rows = rows_of(("mnist-5k", "symmetric", 0.1), 0.7, 0.8)
+    ours, *_ = rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)
+    rows.append(ours | {"at": "2026-01-02", "epochs": 30})
+    assert "| AUM | 0 of 1 |" in bench.page(rows)
+
+
 def test_other_epochs_are_told_apart(bench):
     rows = rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)
     fewer = rows_of(("mnist-5k", "symmetric", 0.1), 0.7, 0.95)
