@@ -50,8 +50,9 @@ _ALL_LEARNT = 0.1
 # errors that the whole training of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
-# model has not mended yet, and from here on they are not.
-_MENDED = (0.3, 0.6)
+# model has not mended yet, and from here on they are not. If they are that many of all labels,
+# they are wrong labels too.
+_MENDED, _TOO_MANY = (0.3, 0.6), (0.03, 0.06)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -177,10 +178,11 @@ def share_by_whole_training(
         high = max(high, min(first.disagreement + half, most))
     changed = max(0.0, early.plateau.disagreement - value)
     weak = _ramp(held_out.errors(value) + changed, _WEAK) * (1 - _ramp(level, _LEVEL))
-    mended = _ramp(value / max(held_out.disagreement, 1e-9), _MENDED)
+    part = value / max(held_out.disagreement, 1e-9)
+    unmended = max(_ramp(part, _MENDED), _ramp(value, _TOO_MANY))
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * weak
-    value = mended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    value = unmended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
     low, high = max(0.0, min(low * (1 - weak), value)), min(1.0, high)
     return WrongShare(
         value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
