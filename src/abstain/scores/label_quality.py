@@ -84,17 +84,19 @@ def label_quality(
 
     The evidence is the log odds of the given label against its rival, averaged over training so
     that every doubling of it counts alike; the prior odds come from the transition matrix of
-    `noise_model`; a and c are fitted, c so that as many labels are expected to be wrong as there
-    are. Chosen on planted errors: the plain mean of belief or margin ranks as well where nothing is
-    learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to one class.
+    `noise_model`; c is fitted, so that as many labels are expected to be wrong as there are, and a
+    is nearly the same on all data. Chosen on planted errors: the plain mean of belief or margin
+    ranks as well where nothing is learnt by heart, and worse elsewhere; the prior gains most where
+    wrong labels go to one class.
 
     A sample that the training never saw gets the score that all labels have on average.
 
     Args:
         ledger: Of a training that went through all epochs of it.
         given: (N,) given labels.
-        held_out: How good the model was where it was best on labels set aside, if some were: it
-            says how far errors of the model may be taken for wrong labels.
+        held_out: How good the model was where it was best on labels set aside, if some were: they
+            say how far errors of the model may be taken for wrong labels, and whether labels were
+            learnt by heart; what was believed after that is then left out.
 
     >>> import torch
     >>> generator = torch.Generator().manual_seed(0)

@@ -83,9 +83,8 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
     """Estimate the share of wrong labels, overall, per class and as a transition matrix.
 
     The intervals are analytic: the chance of the sample, and a term for what the model of the noise
-    leaves out. Where the early model is nowhere sure (`noise_model` finds no plateau), wrong labels
-    cannot be told from its own errors; the interval then reaches from what is left when later
-    epochs are extrapolated to certainty, to the share that contradicts the first ones.
+    leaves out. Where wrong labels cannot be told from errors of the model they are wide: see
+    `wrong_share`.
 
     Args:
         quality: Scores.
