@@ -50,9 +50,9 @@ _ALL_LEARNT = 0.1
 # errors that the whole training of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
-# model has not mended yet, and from here on they are not. If they are that many of all labels,
-# they are wrong labels too.
-_MENDED, _TOO_MANY = (0.3, 0.6), (0.03, 0.06)
+# model has not mended yet, and from here on they are not. Nor are they if they are that many of
+# all labels; if they are fewer, all may be such errors, and the interval begins at none.
+_MENDED, _TOO_MANY = (0.4, 0.9), (0.03, 0.06)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -178,12 +178,12 @@ def share_by_whole_training(
         high = max(high, min(first.disagreement + half, most))
     changed = max(0.0, early.plateau.disagreement - value)
     weak = _ramp(held_out.errors(value) + changed, _WEAK) * (1 - _ramp(level, _LEVEL))
-    part = value / max(held_out.disagreement, 1e-9)
-    unmended = max(_ramp(part, _MENDED), _ramp(value, _TOO_MANY))
+    many = _ramp(value, _TOO_MANY)
+    unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * weak
     value = unmended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
-    low, high = max(0.0, min(low * (1 - weak), value)), min(1.0, high)
+    low, high = max(0.0, min(low * many * (1 - weak), value)), min(1.0, high)
     return WrongShare(
         value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
     )
