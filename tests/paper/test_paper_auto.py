@@ -264,6 +264,25 @@ def test_stake_settles_at_the_cube_root_that_the_page_names(guard):
         assert stake == pytest.approx((guard / variance) ** (1 / 3), rel=0.02)
 
 
+def test_small_tables_stand_beside_each_other_where_they_were_run():
+    rows = [
+        {"set": "wine", "kind": "symmetric", "rate": rate, "method": method, "collapsed": 0,
+         "accuracy": accuracy}
+        for method, rate, accuracy in (
+            ("nll", 0.0, [98.0, 99.0]),
+            ("auto", 0.0, [98.5, 98.5]),
+            ("nll", 0.4, [60.0, 70.0]),
+            ("auto", 0.4, [80.0, 90.0]),
+        )
+    ]  # fmt: skip
+    page = make_auto_page(Evidence([], SCALE), drawn=False, tables=rows)
+    assert line(page, "| | clean |") == "| | clean | symmetric 0.4 |"
+    assert line(page, "| wine |") == "| wine | **98.5** / **98.5** | 65.0 / **85.0** |"
+    assert "mean over 2 seeds: nll / auto" in page
+    assert "Of 8 trainings 0 collapsed" in page
+    assert "Small tables" not in make_auto_page(Evidence([], SCALE), drawn=False)
+
+
 COMMITTED = [
     record
     for record in read_results(Path(__file__).parents[2] / "results").values()

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +34,16 @@ CLEAN_POINTS = 0.3
 _SEEDS, _SEEDS_OF = 3, {"mnist": 5}
 
 
-def make_auto_page(evidence: Evidence, drawn: bool) -> str:
-    """The whole page as Markdown; `drawn` says whether there is a file of the figure."""
+def make_auto_page(
+    evidence: Evidence, drawn: bool, tables: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """The whole page as Markdown.
+
+    Args:
+        evidence: What was run.
+        drawn: Whether there is a file of the figure.
+        tables: The rows that `bench/auto_tabular.py` wrote, if there are any.
+    """
     text = resources.files("abstain.paper").joinpath("auto.md").read_text(encoding="utf-8")
     rows = auto_rows(evidence)
     figure = f"![Test accuracy over epochs](figures/auto.png)\n\n{CAPTIONS[AUTO]}" if drawn else ""
@@ -46,6 +55,7 @@ def make_auto_page(evidence: Evidence, drawn: bool) -> str:
         lost=_lost(rows, evidence),
         stopping=_stopping(evidence),
         clean=_clean(evidence),
+        tables=_tables(tables),
         ablation=_ablation(evidence),
         warm_up=_warm_up(evidence),
     )
@@ -195,6 +205,38 @@ def _clean(evidence: Evidence) -> str:
         f"The rule: at most {CLEAN_POINTS:g} points below nll where there is nothing to distrust."
     )
     return "\n".join(lines) + f"\n\n{note}"
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Test accuracy on small tables: a line per set, a column per kind of noise."""
+    if not rows:
+        return ""
+    noises = list(dict.fromkeys((row["kind"], row["rate"]) for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    means = {
+        (row["set"], row["kind"], row["rate"], row["method"]): float(np.mean(row["accuracy"]))
+        for row in rows
+    }
+    heads = ["clean" if not rate else f"{kind} {rate:g}" for kind, rate in noises]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for name in dict.fromkeys(row["set"] for row in rows):
+        cells = []
+        for noise in noises:
+            values = [round(means[(name, *noise, method)], 1) for method in methods]
+            stars = ["**" * (value == max(values)) for value in values]
+            cells.append(
+                " / ".join(f"{s}{value:.1f}{s}" for s, value in zip(stars, values, strict=True))
+            )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    seeds, collapsed = len(rows[0]["accuracy"]), sum(row["collapsed"] for row in rows)
+    note = (
+        f"Test accuracy in % at the end, mean over {seeds} seeds: {' / '.join(methods)}, the best "
+        "in bold; every method with its defaults, nothing said of sizes, on sets that scikit-learn "
+        "ships or makes (`bench/auto_tabular.py`). *Unbalanced*: the rarest of four classes has a "
+        f"sixteenth of the samples of the commonest. Of {seeds * len(rows)} trainings "
+        f"{collapsed} collapsed."
+    )
+    return "## Small tables\n\n" + "\n".join(lines) + f"\n\n{note}"
 
 
 def _ablation(evidence: Evidence) -> str:

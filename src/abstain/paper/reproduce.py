@@ -1,5 +1,6 @@
 """From a target to its page: what is missing, train it, write results, figures and the page."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,7 +186,9 @@ def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Place
     places.page.parent.mkdir(parents=True, exist_ok=True)
     of_paper = _each_once(rows for name, rows in own.items() if name != AUTO)
     places.page.write_text(make_page(Evidence(of_paper, scale), drawn), encoding="utf-8")
-    places.auto_page.write_text(make_auto_page(everything, AUTO in drawn), encoding="utf-8")
+    tables = places.results / "auto-tabular.json"
+    small = json.loads(tables.read_text(encoding="utf-8"))["rows"] if tables.exists() else []
+    places.auto_page.write_text(make_auto_page(everything, AUTO in drawn, small), encoding="utf-8")
     written.page, written.auto_page = places.page, places.auto_page
     return written
 
