@@ -18,6 +18,7 @@ from abstain.audit import audit
 from abstain.data import LabeledData
 from abstain.report import render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart
+from abstain.report.numbers import expectation
 from abstain.report.samples import Samples, data_uri
 
 from audits import blobs, hostile_data, write_texts
@@ -82,6 +83,7 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     page = check_safe(text)
     assert page.headings == [
         "Worst labels",
+        "How many to look at",
         "Which for which",
         "By class",
         "Scores and risk",
@@ -92,6 +94,11 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     assert 20_000 < len(text) < 3_000_000
     assert 24 <= page.tags.count("img") <= 72
     assert f"{digits.detection.wrong} errors planted on purpose" in text
+    wrong = digits.planted[digits.order]
+    for budget in digits.budgets:
+        expected = expectation(digits.estimate.expected_wrong(budget))
+        row = rf">{budget:,}</th><td[^>]*>{re.escape(expected)}</td>.*?>{wrong[:budget].sum()}</td>"
+        assert re.search(row, text)
     for drawing in re.findall(r"<svg.*?</svg>", text):
         ElementTree.fromstring(drawing)  # well-formed by itself
         assert 'aria-label="' in drawing or 'aria-hidden="true"' in drawing

@@ -17,7 +17,7 @@ from abstain.report.headline import headline
 from abstain.report.labels import duplicates, worst_labels
 from abstain.report.markup import Markup, element, foreign, verbatim
 from abstain.report.numbers import percent
-from abstain.report.tables import class_pairs, per_class
+from abstain.report.tables import class_pairs, per_class, review
 
 
 def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
@@ -45,6 +45,7 @@ def render(audit: Audit) -> str:
         for part in (
             headline,
             worst_labels,
+            review,
             class_pairs,
             per_class,
             scores,

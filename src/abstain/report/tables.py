@@ -1,4 +1,6 @@
-"""Classes: which is taken for which, and how bad each one is."""
+"""How far a review goes, which class is taken for which, and how bad each one is."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -7,12 +9,43 @@ from abstain.audit import Audit
 from abstain.report.charts import bar, interval_scale
 from abstain.report.layout import class_name, number, section, wide
 from abstain.report.markup import Markup, cut, element, foreign
-from abstain.report.numbers import count, interval, percent
+from abstain.report.numbers import count, expectation, interval, percent
+from abstain.scores.noise_rate import Interval
 
 _MAP_CLASSES = 16
 _PAIRS = 8
 _TABLE_ROWS = 60
 _SHADES = 9
+
+
+def review(audit: Audit) -> Markup:
+    """What to expect of looking at more and more labels, the worst first."""
+    planted = audit.planted
+    wrong_so_far = None if planted is None else np.cumsum(planted[audit.order])
+    rows = []
+    for budget in audit.budgets:
+        expected = audit.estimate.expected_wrong(budget)
+        share = Interval(
+            value=expected.value / budget, low=expected.low / budget, high=expected.high / budget
+        )
+        rows.append(
+            element(
+                "tr",
+                element("th", count(budget), scope="row", class_="number"),
+                number(expectation(expected)),
+                number(percent(share.value, 0)),
+                element("td", interval_scale(share, 1.0, f"between {interval(share)}")),
+                None if wrong_so_far is None else number(count(wrong_so_far[budget - 1])),
+            )
+        )
+    heads = ["look at the worst", "expected to be wrong", "share", ""]
+    heads += [] if planted is None else ["in truth"]
+    return section(
+        "How many to look at",
+        "With the 95% interval of each expectation. The last line: as many as are estimated to be "
+        "wrong in all.",
+        wide(_table("review", heads, rows)),
+    )
 
 
 def class_pairs(audit: Audit) -> Markup | None:
@@ -79,16 +112,17 @@ def per_class(audit: Audit) -> Markup:
     return section(
         "By class",
         f"Estimated share of wrong labels among those given each class.{left_out}",
-        wide(
-            element(
-                "table",
-                element(
-                    "thead", element("tr", [element("th", name, scope="col") for name in heads])
-                ),
-                element("tbody", rows),
-                class_="classes",
-            )
-        ),
+        wide(_table("classes", heads, rows)),
+    )
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    columns = [element("th", head, scope="col") for head in heads]
+    return element(
+        "table",
+        element("thead", element("tr", columns)),
+        element("tbody", rows),
+        class_=name,
     )
 
 
