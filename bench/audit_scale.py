@@ -26,6 +26,7 @@ from rich.table import Table
 from abstain.scores.label_quality import label_quality
 from abstain.scores.ledger import Ledger
 from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.wrong_share import HeldOut
 
 CASES = [(10**5, 10), (10**6, 10), (10**7, 10), (10**5, 1000), (10**6, 1000)]
 EPOCHS, RATE, NUMBERS_AT_ONCE = 3, 0.1, 2**21
@@ -68,7 +69,10 @@ def run(num_rows, num_classes):
         for rows in torch.arange(num_rows).split(size):
             logits = beliefs(true, rows, noise, epoch)
             timed("ledger", lambda: ledger.update(rows, logits, given[rows], epoch=epoch))  # noqa: B023
-    quality = timed("scores", lambda: label_quality(ledger, given))
+    aside = torch.arange(0, num_rows, 20)  # as many as a warm-up sets aside
+    agreed = float((true[aside] == given[aside]).float().mean())
+    held_out = HeldOut(epoch=EPOCHS, accuracy=agreed, rows=aside.numpy())
+    quality = timed("scores", lambda: label_quality(ledger, given, held_out))
     estimate = timed("rate", lambda: estimate_noise(quality, given, num_classes))
     worst = timed("ranking", quality.worst_first)
     count = int(wrong.sum())
