@@ -790,8 +790,18 @@ def score_section(whole, counted, runs):
                 aim = f" (aim: {TIME_GOAL} or less, **{met}**)"
             yield (
                 f"Our time over {name}, median of {len(wall)} runs: {np.median(wall):.2f}{aim}; "
-                f"by processor time {np.median(cpu):.2f}."
+                f"by processor time {np.median(cpu):.2f} ({_by_set(whole, side)})."
             )
+
+
+def _by_set(whole, side):
+    """Median ratios of processor time, set by set."""
+    parts = []
+    for name in SETS:
+        of_set = {setting: seeds for setting, seeds in whole.items() if setting[0] == name}
+        if ratios := time_ratios(of_set, side, "cpu_seconds"):
+            parts.append(f"{name} {np.median(ratios):.2f}")
+    return ", ".join(parts)
 
 
 def losses_section(counted):
