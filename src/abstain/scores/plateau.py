@@ -26,7 +26,7 @@ _PARTS = 10
 _FEWEST = 100  # samples; a share of fewer says nothing about where the plateau ends
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06
-_ROWS = 2_000_000  # of more than these a random part says as much
+_ROWS = 500_000  # of more than these a random part says as much
 
 
 @dataclass(frozen=True, kw_only=True)
