@@ -2,8 +2,8 @@
 
 Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
-Its settings were developed on the seeds 0 to 2, and rules mended after runs with the seeds 50, 51
-and 70 to 72; here they start at 60, which nothing was chosen by.
+Its settings were developed on the seeds 0 to 2, and rules mended after runs with the seeds 50, 51,
+60 to 63 and 70 to 72; here they start at 64, which nothing was chosen by.
 
     python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--method auto] [--output FILE]
 
@@ -33,6 +33,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from abstain import Recipe
+from abstain.audit import until_settled
 from abstain.data import load
 from abstain.scores.label_quality import label_quality
 from abstain.scores.noise_rate import estimate_noise
@@ -123,7 +124,7 @@ def photos(seed, classes=4, each=200):
 def one_run(name, kind, rate, seed, method):
     began = time.perf_counter()
     seeds = {"seed_noise": seed, "seed_init": seed, "seed_order": seed}
-    recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
+    recipe = until_settled(Recipe.of(method, flip=rate, flip_kind=kind, **seeds))
     trained = train(source(name, seed), recipe)
     given = trained.data.given.numpy()
     true = given if trained.data.true is None else trained.data.true.numpy()
@@ -231,7 +232,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", choices=list(NOISE), default=usual)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--first-seed", type=int, default=60)
+    parser.add_argument("--first-seed", type=int, default=64)
     parser.add_argument("--output", type=Path, default=Path("results/noise-rate.json"))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="as `abstain train` knows it")
     parser.add_argument("--threads", type=int, default=1)

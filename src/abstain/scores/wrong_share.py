@@ -49,6 +49,9 @@ _ALL_LEARNT = 0.1
 # fewer than are contradicted of those set aside, by so many standard errors. And the part of its
 # errors that the whole training of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
+# Standard errors in its favour before it is: of a hundred labels set aside, chance alone misses
+# many.
+_BEYOND_CHANCE = 1.0
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
 # model has not mended yet, and from here on they are not. Nor are they if they are that many of
 # all labels; if they are fewer, all may be such errors, and the interval begins at none.
@@ -177,7 +180,8 @@ def share_by_whole_training(
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
     changed = max(0.0, early.plateau.disagreement - value)
-    weak = _ramp(held_out.errors(value) + changed, _WEAK) * (1 - _ramp(level, _LEVEL))
+    errs = held_out.errors(value, _BEYOND_CHANCE) + changed
+    weak = _ramp(errs, _WEAK) * (1 - _ramp(level, _LEVEL))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
     # value = r + kept · (1 − r) · errors(r), solved for r.
