@@ -18,7 +18,7 @@ setup: .venv/ready  ## make .venv with everything in it
 
 demo: setup  ## audit handwritten digits of which 20% were given a wrong label
 	rm -rf demo-output/audit
-	$(BIN)/abstain audit mnist-5k --flip 0.2 --method auto --epochs 15 --out demo-output/audit
+	$(BIN)/abstain audit mnist-5k --flip 0.2 --out demo-output/audit
 
 compare: setup  ## train by cross-entropy and by abstain on labels of which 40% are wrong
 	$(BIN)/python examples/digits.py
