@@ -1,5 +1,16 @@
 """`python -m abstain` is `abstain`."""
 
-from abstain.cli import main
+import sys
 
-main()
+
+def run() -> None:
+    """Run the command line; Ctrl-C is quiet even while it is being loaded."""
+    try:
+        from abstain.cli import main
+    except KeyboardInterrupt:
+        sys.exit(130)
+    main()
+
+
+if __name__ == "__main__":
+    run()

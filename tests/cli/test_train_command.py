@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,7 +269,11 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
 
 def test_ctrl_c_before_the_training_is_quiet_too(here):
     process = begin(here, "blobs.npz", "--epochs", "5000", "--out", "run")
-    time.sleep(1.0)  # while torch is being imported
+    loaded = Path(f"/proc/{process.pid}/maps")
+    deadline = time.monotonic() + 60
+    while "libtorch" not in loaded.read_text():  # while torch is being imported
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130

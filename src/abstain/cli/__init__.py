@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from abstain import __version__
 from abstain.cli import audit, data, export, predict, reproduce, theory, train
-from abstain.cli.process import is_main_process, leave_others, tune_process
+from abstain.cli.process import end, is_main_process, leave_others, tune_process
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
     tune_process()
     try:
-        sys.exit(app(args=arguments, standalone_mode=False) or 0)
+        code = app(args=arguments, standalone_mode=False)
     except AbstainError as error:
         _complain(str(error))
     except RuntimeError as error:
@@ -65,15 +65,18 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(2)
         _complain(f"{error.format_message().rstrip('.')}; see --help")
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
+    except SystemExit as leaving:
+        code = leaving.code
+    end(code if isinstance(code, int) else 0)
 
 
 def _complain(message: str) -> NoReturn:
     leave_others()
     if not is_main_process():
-        sys.exit(2)  # several processes train together: what is wrong for one is for all
+        end(2)  # several processes train together: what is wrong for one is for all
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(
         f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False
     )
-    sys.exit(2)
+    end(2)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+from typing import NoReturn
 
 # From malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -11,6 +12,7 @@ _KEEP = 2**30
 _PROCESSES = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 # By which torchrun and the kinds of MPI number processes.
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
+_WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 
 
 def tune_process() -> None:
@@ -39,6 +41,19 @@ def is_main_process() -> bool:
     """Whether this process is the first of those that were started together, or alone."""
     ranks = [os.environ[name] for name in _RANK if name in os.environ]
     return not ranks or ranks[0] == "0"
+
+
+def end(code: int) -> NoReturn:
+    """End the process.
+
+    One of several leaves at once: threads of torch that still wait for the others could abort it
+    while it is being taken down, and with it the others.
+    """
+    if any(int(os.environ.get(name, 1)) > 1 for name in _WORLD):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def leave_others() -> None:
