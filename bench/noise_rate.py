@@ -33,7 +33,6 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from abstain import Recipe
-from abstain.audit import until_settled
 from abstain.data import load
 from abstain.scores.label_quality import label_quality
 from abstain.scores.noise_rate import estimate_noise
@@ -124,7 +123,7 @@ def photos(seed, classes=4, each=200):
 def one_run(name, kind, rate, seed, method):
     began = time.perf_counter()
     seeds = {"seed_noise": seed, "seed_init": seed, "seed_order": seed}
-    recipe = until_settled(Recipe.of(method, flip=rate, flip_kind=kind, **seeds))
+    recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds).until_settled()
     trained = train(source(name, seed), recipe)
     given = trained.data.given.numpy()
     true = given if trained.data.true is None else trained.data.true.numpy()

@@ -331,7 +331,7 @@ def audit(
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
     trained = None
     if probabilities is None:
-        chosen = until_settled(recipe or Recipe.of(method or DEFAULT_METHOD))
+        chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         quality = label_quality(trained.ledger, data.given.numpy(), trained.held_out)
@@ -344,12 +344,6 @@ def audit(
         quality = label_quality_from_probabilities(_checked(probabilities, data), given)
         sources = remembered(sources)
     return _verdict(data, quality, trained, sources, folder, began)
-
-
-def until_settled(recipe: Recipe) -> Recipe:
-    """An audit needs no more training than it takes to put the labels in order."""
-    trains_to_the_end = recipe.warm_up_ends == "held-out" and recipe.stop == "never"
-    return replace(recipe, stop="settled") if trains_to_the_end else recipe
 
 
 def _verdict(

@@ -110,6 +110,7 @@ def test_a_dry_run_makes_nothing(here):
     before = sorted(here.iterdir())
     recipe = json.loads(run("audit", *SHORT, "--dry-run", "--json"))["recipe"]
     assert (recipe["epochs"], recipe["flip"], recipe["model"]) == (6, 0.2, "mlp")
+    assert recipe["stop"] == "settled"  # as the audit itself would train
     assert sorted(path for path in here.iterdir() if path.name != "cache") == before
 
 

@@ -67,8 +67,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = 130
     except SystemExit as leaving:
+        if isinstance(leaving.code, str):  # a program of the user's says why it leaves
+            raise
         code = leaving.code
-    end(code if isinstance(code, int) else 0)
+    end(code or 0)
 
 
 def _complain(message: str) -> NoReturn:

@@ -89,7 +89,7 @@ def audit(
         return
     from abstain.train.recipe import DEFAULT_METHOD, Recipe
 
-    recipe = Recipe.of(method or DEFAULT_METHOD, **settings)
+    recipe = Recipe.of(method or DEFAULT_METHOD, **settings).until_settled()
     if dry_run:
         show_recipe(source, recipe, reading, as_json=as_json)
         return

@@ -167,6 +167,15 @@ class Recipe:
                     f"learning rate of every epoch by itself, got {self.schedule!r}"
                 )
 
+    def until_settled(self) -> "Recipe":
+        """This recipe for an audit: no more training than it takes to put the labels in order.
+
+        >>> Recipe.of("auto").until_settled().stop, Recipe.of("nll").until_settled().stop
+        ('settled', 'never')
+        """
+        trains_to_the_end = self.warm_up_ends == "held-out" and self.stop == "never"
+        return replace(self, stop="settled") if trains_to_the_end else self
+
     def resolved(self, *, num_samples: int, num_classes: int) -> "Recipe":
         """This recipe with nothing left open, by rules that look at sizes only.
 
