@@ -100,7 +100,7 @@ def train(
 
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
-        recipe: How; by default the guarded schedule, with sizes that fit the data.
+        recipe: How; by default the method `auto`, with sizes that fit the data.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
