@@ -574,7 +574,8 @@ def _work(piece):
 def shared_gpu():
     """Lets kernels of several processes run at once; without CUDA's MPS they take turns."""
     control = shutil.which("nvidia-cuda-mps-control")
-    if control is None or not torch.cuda.is_available():
+    shared_already = "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+    if control is None or shared_already or not torch.cuda.is_available():
         yield
         return
     with tempfile.TemporaryDirectory() as folder:
