@@ -48,11 +48,11 @@ def test_class_with_one_sample(tmp_path):
         load(write(tmp_path / "t.csv", "x,label\n1,a\n2,a\n3,b\n4,c\n5,c\n6,d\n"))
 
 
-@pytest.mark.parametrize("bad", ["nan", "", "inf", "1e300"])
+@pytest.mark.parametrize("bad", ["inf", "-inf", "1e300"])
 def test_features_that_are_no_numbers(tmp_path, bad):
     rows = "".join(f"{i},{bad if i % 2 else i},{'ab'[i % 2]}\n" for i in range(14))
     with pytest.raises(
-        DataError, match=r"NaN or infinity in column 'y', rows 1, 3, 5, 7, 9 and 2 more"
+        DataError, match=r"got infinity in column 'y', rows 1, 3, 5, 7, 9 and 2 more"
     ):
         load(write(tmp_path / "t.csv", "x,y,label\n" + rows))
 

@@ -86,7 +86,7 @@ def test_numbers_above_the_budget(tmp_path, end):
 
 
 def test_numbers_above_the_budget_are_still_checked(tmp_path):
-    (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\nnan,x\n4,y\n")
+    (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\ninf,x\n4,y\n")
     with pytest.raises(DataError, match="column 'a', rows 2"):
         load(tmp_path / "t.csv", memory_budget=SMALL)
 

@@ -35,6 +35,7 @@ def audit(
     source: options.Source = None,
     label: options.Label = None,
     features: options.Features = None,
+    ignore: options.Ignore = None,
     data_dir: options.DataDir = None,
     skip_bad: options.SkipBad = False,
     image_size: options.ImageSize = None,
@@ -77,8 +78,8 @@ def audit(
         seed_noise=seed, seed_init=seed, seed_order=seed,
     )  # fmt: skip
     reading = said(
-        label=label, features=feature_option(features), data_dir=data_dir, image_size=image_size,
-        skip_bad=skip_bad or None,
+        label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
+        image_size=image_size, skip_bad=skip_bad or None,
     )  # fmt: skip
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")

@@ -23,6 +23,13 @@ Features: TypeAlias = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Ignore: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A column that is no feature, such as a customer's number (repeat for more).",
+        rich_help_panel=DATA,
+    ),
+]
 DataDir: TypeAlias = Annotated[
     Path | None,
     typer.Option(

@@ -57,6 +57,7 @@ def train(
     source: options.Source = None,
     label: options.Label = None,
     features: options.Features = None,
+    ignore: options.Ignore = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -165,8 +166,8 @@ def train(
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
     )  # fmt: skip
     reading = said(
-        label=label, features=feature_option(features), data_dir=data_dir, image_size=image_size,
-        skip_bad=skip_bad or None, weights=weights,
+        label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
+        image_size=image_size, skip_bad=skip_bad or None, weights=weights,
     )  # fmt: skip
     if sum(x is not None for x in (source, resume, from_)) != 1:
         raise AbstainError(

@@ -1,7 +1,7 @@
 """From what a reader found to checked `LabeledData`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -20,6 +20,7 @@ class Found:
     ids: Sequence[str]
     names: Sequence[str] = ()
     columns: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     name: str = "data"
     where: str = "label"
@@ -39,6 +40,7 @@ def assemble(found: Found) -> LabeledData:
         kind=found.kind,
         name=found.name,
         columns=found.columns,
+        categories=found.categories,
         skipped=found.skipped,
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from abstain.data.contract import Kind
 from abstain.data.images import SUFFIXES
+from abstain.data.table_numbers import is_date, is_text
 from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
 
@@ -41,6 +42,17 @@ def label_column(table: "pa.Table", label: str | None, where: object) -> str:
     return wanted
 
 
+def check_ignored(table: "pa.Table", ignore: Sequence[str], where: object) -> None:
+    """Raise where a column that is to be ignored is not there: it may be misspelt."""
+    missing = [name for name in ignore if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"ignore must name columns of {where}, got {some(missing)}; "
+            f"its columns are {some(table.column_names, 20)}"
+            f"{did_you_mean(missing[0], table.column_names)}"
+        )
+
+
 def class_names(table: "pa.Table", label: str) -> tuple[str, ...]:
     """Class names from the Hugging Face metadata of a table, if it has any."""
     metadata = (table.schema.metadata or {}).get(b"huggingface")
@@ -56,8 +68,8 @@ def choose_features(
     """The feature columns: those asked for, or those that are there, found by looking at them.
 
     A column of images (bytes or paths) makes an image set, a column of text a text set, columns of
-    numbers a table. Where kinds mix, a column called `image` or `text` decides; else it is the
-    user's choice.
+    numbers a table. Where kinds mix, a column called `image` or `text` decides; else texts beside
+    numbers, or beside other texts, are the categories of a table, and images are the user's choice.
     """
     names = (
         list(features)
@@ -85,13 +97,15 @@ def choose_features(
             called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
             if len(called) == 1:
                 return Choice(kind, (called[0],))
+    if "image" not in kinds and len(names) > 1:
+        return Choice("table", tuple(names))
     if len(kinds) > 1:
         mixed = "; ".join(f"{kind}: {some(columns)}" for kind, columns in kinds.items())
         raise DataError(
             f"feature columns of {where} must be of one kind, got {mixed}; choose with features="
         )
     kind, columns = next(iter(kinds.items()))
-    if kind != "table" and len(columns) > 1:
+    if len(columns) > 1:
         raise DataError(
             f"{where} must have one {kind} column, got {some(columns)}; choose with features="
         )
@@ -110,13 +124,13 @@ def _kind(table: "pa.Table", name: str, where: object) -> Kind:
         return "image"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_):
         return "table"
-    if types.is_decimal(type_) or types.is_null(type_):
+    if types.is_decimal(type_) or types.is_null(type_) or is_date(type_):
         return "table"
-    if types.is_string(type_) or types.is_large_string(type_):
+    if is_text(type_):
         seen = [value for value in table.column(name)[:_LOOKED_AT].to_pylist() if value]
         is_path = seen and all(value.lower().endswith(SUFFIXES) for value in seen)
         return "image" if is_path else "text"
     raise DataError(
         f"column {name!r} of {where} must hold numbers, text or images, got {type_}; "
-        "leave it out with features="
+        f"leave it out with ignore={name}"
     )

@@ -1,6 +1,6 @@
 """What every source delivers: inputs, given labels, class names and an id per sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -41,6 +41,7 @@ class LabeledData:
     inputs: Inputs
     """uint8 images (N, channels, height, width), float32 features (N, columns), texts, or lazy.
 
+    A feature is NaN where the table has no value, and of a column of categories it is their number.
     Images that a program gave as floats stay float32. Lazy inputs are picklable, map-style, and
     give one sample per index: what does not fit in memory is decoded only there.
     """
@@ -55,6 +56,8 @@ class LabeledData:
     """Ids that could not be read and were left out on request."""
     columns: tuple[str, ...] = ()
     """Names of the columns that the inputs were read from; () where the source has no columns."""
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the numbers stand for in columns that hold categories: theirs, counted from 0."""
     weights: Tensor | None = None
     """float32 (N): how much each sample counts in training; alike where there are none."""
     word_vectors: Path | None = None
@@ -71,6 +74,22 @@ class LabeledData:
 
     def __len__(self) -> int:
         return len(self.given)
+
+    def named(self, row: Sequence[float]) -> list[float | str | None]:
+        """A row of a table as people read it: categories by name, None for what is missing.
+
+        >>> import torch
+        >>> data = LabeledData(inputs=torch.tensor([[0.5, 1.0]]), given=torch.tensor([0]),
+        ...                    classes=("yes",), ids=("a",), kind="table",
+        ...                    columns=("size", "city"), categories={"city": ("Oslo", "Rome")})
+        >>> data.named([0.5, 1.0]), data.named([float("nan"), 0.0])
+        ([0.5, 'Rome'], [None, 'Oslo'])
+        """
+        known = [self.categories.get(name) for name in self.columns] or [None] * len(row)
+        return [
+            None if value != value else names[int(value)] if names else value  # NaN is not itself
+            for value, names in zip(row, known, strict=True)
+        ]
 
     @property
     def num_classes(self) -> int:

@@ -1,9 +1,9 @@
-"""Tables: every column to mean 0 and spread 1, as the training part has them."""
+"""Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,46 +16,61 @@ from abstain.data.finite import check_finite
 from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
 
+_MOST_CATEGORIES = 256
+"""Of one column: each becomes an input of the network."""
+
 
 @dataclass(frozen=True)
 class TableEncoder(Encoder):
-    """Remembers names, order, mean and spread of the columns."""
+    """Remembers names, order, mean and spread of the columns, and their categories.
+
+    What a model sees of a row: its numbers, missing ones as the mean; a 0 or 1 for every category;
+    and for every column that had gaps in training, a 0 or 1 that says whether the value is missing.
+    """
 
     mean: Tensor
     std: Tensor
     columns: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gaps: tuple[int, ...] = ()
+    """Columns with missing values, by number."""
     kind: Kind = "table"
 
     @classmethod
     def fit(cls, data: LabeledData) -> Self:
         """Mean and spread in float64, in two passes over blocks, so that lazy tables do too."""
-        count = len(data)
-        total = sum((x.double().sum(0) for x in blocks(data.inputs)), start=torch.zeros(()))
-        mean = total.double() / count
-        squares = sum(
-            (((x.double() - mean) ** 2).sum(0) for x in blocks(data.inputs)), start=torch.zeros(())
-        )
-        std = (squares.double() / count).sqrt()
+        _check_repeated(data)
+        total = missing = squares = torch.zeros((), dtype=torch.float64)
+        for rows in blocks(data.inputs):
+            total = total + rows.double().nansum(0)
+            missing = missing + rows.isnan().sum(0)
+        count = (len(data) - missing).clamp(min=1)
+        mean = total / count
+        for rows in blocks(data.inputs):
+            squares = squares + ((rows.double() - mean) ** 2).nansum(0)
+        std = (squares / count).sqrt()
         # A column that never varies says nothing; rounding must not blow it up.
         std[std <= 1e-7 * mean.abs()] = 1.0
         std[std == 0] = 1.0
-        return cls(mean.float(), std.float(), data.columns)
+        gaps = tuple(missing.nonzero().flatten().tolist())
+        return cls(mean.float(), std.float(), data.columns, data.categories, gaps)
 
     @classmethod
     def restore(cls, about: dict[str, Any]) -> Self:
-        """Rebuild from what `save` wrote."""
+        """Rebuild from what `save` wrote; earlier encoders know neither categories nor gaps."""
         mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
-        return cls(mean, std, tuple(about["columns"]))
+        categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
+        return cls(mean, std, tuple(about["columns"]), categories, tuple(about.get("gaps", ())))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The number of columns."""
-        return (len(self.mean),)
+        """The numbers, categories and gaps of a row."""
+        categories = sum(len(known) - 1 for known in self.categories.values())
+        return (len(self.mean) + categories + len(self.gaps),)
 
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One row, its columns put in order."""
-        row = torch.as_tensor(sample, dtype=torch.float32)
-        return (row[list(order)] - self.mean) / self.std
+        return self._encoded(torch.as_tensor(sample, dtype=torch.float32)[None, list(order)])[0]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write encoder.json."""
@@ -64,8 +79,27 @@ class TableEncoder(Encoder):
             "columns": self.columns,
             "mean": self.mean.tolist(),
             "std": self.std.tolist(),
+            "categories": self.categories,
+            "gaps": self.gaps,
         }
         (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """The numbers of each row; new categories and the training's must be numbered alike."""
+        categories = data.categories if isinstance(data, LabeledData) else self.categories
+        known = {name: tuple(categories.get(name, ())) for name in self.categories}
+        texts = [name for name in categories if name in self.columns and name not in known]
+        if texts:
+            raise DataError(
+                f"column {texts[0]!r} must hold numbers as in the training data, got texts: "
+                f"{some(categories[texts[0]])}"
+            )
+        if known != self.categories:
+            raise DataError(
+                "categories must be numbered as those of the training data; load the new data "
+                "with categories="
+            )
+        return super().encode(data)
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -73,8 +107,32 @@ class TableEncoder(Encoder):
         order = self._order(columns, len(torch.as_tensor(inputs[0])))
         if not isinstance(inputs, Tensor):
             return LazyEncoded(inputs, self, order)
-        check_finite(inputs, columns, where="the new data")
-        return (inputs[:, list(order)].float() - self.mean) / self.std
+        rows = inputs[:, list(order)].float()
+        whole = [
+            k for k, name in self._numbered() if k not in self.gaps and name not in self.categories
+        ]
+        names = [self.columns[k] for k in whole] if self.columns else ()
+        check_finite(rows[:, whole], names, where="the new data")
+        return self._encoded(rows)
+
+    def _encoded(self, rows: Tensor) -> Tensor:
+        """Rows whose columns are in order, as the model sees them."""
+        numbers = (rows - self.mean) / self.std
+        if not self.gaps and not self.categories:
+            return numbers
+        missing = rows.isnan()
+        parts = []
+        for k, name in self._numbered():
+            if name in self.categories:
+                # A category that training did not have is missing: none of those it had.
+                numbered = torch.arange(len(self.categories[name]))
+                parts.append((rows[:, k, None] == numbered).float())
+            else:
+                parts.append(numbers[:, k, None].masked_fill(missing[:, k, None], 0.0))
+        return torch.cat([*parts, missing[:, list(self.gaps)].float()], dim=1)
+
+    def _numbered(self) -> list[tuple[int, str]]:
+        return list(enumerate(self.columns or [""] * len(self.mean)))
 
     def _order(self, columns: Sequence[str], width: int) -> tuple[int, ...]:
         """Where the columns of the model stand in the new data; by position when names lack."""
@@ -92,3 +150,15 @@ class TableEncoder(Encoder):
                 f"new data must have {len(self.mean)} columns as the training data had, got {width}"
             )
         return tuple(range(width))
+
+
+def _check_repeated(data: LabeledData) -> None:
+    """Raise where texts are no categories: hardly any two rows share one."""
+    for name, known in data.categories.items():
+        if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
+            raise DataError(
+                f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
+                f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
+                f"ones in {len(data)} rows ({some(known, 3)}); leave it out with ignore={name}, or "
+                f"train on it alone, as text, with features={name}"
+            )

@@ -2,8 +2,9 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ class Encoder(ABC):
     kind: Kind
     columns: tuple[str, ...]
     """The columns that the inputs were read from, to be read again from new data."""
+    categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Of columns that hold categories: those of the training data."""
 
     @property
     @abstractmethod

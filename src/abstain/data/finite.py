@@ -1,4 +1,4 @@
-"""Features must be numbers: no NaN, no infinity."""
+"""Features must be numbers: no infinity, and NaN only where a value may be missing."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,28 @@ from abstain.errors import DataError
 
 
 def check_finite(
-    features: Tensor, columns: Sequence[str] = (), *, where: object, first_row: int = 0
+    features: Tensor,
+    columns: Sequence[str] = (),
+    *,
+    where: object,
+    first_row: int = 0,
+    may_lack: bool = False,
 ) -> None:
-    """Raise with the first column that holds NaN or infinity, and its first rows."""
+    """Raise with the first column that holds infinity (or NaN, unless values may be missing)."""
     if not features.is_floating_point() or bool(features.isfinite().all()):
         return
     wrong = ~features.reshape(len(features), -1).isfinite()
+    if may_lack:
+        wrong &= ~features.isnan()
+        if not wrong.any():
+            return
     column = int(wrong.any(dim=0).nonzero()[0])
     rows = (wrong[:, column].nonzero().flatten() + first_row).tolist()
     named = repr(columns[column]) if columns else str(column)
     others = int(wrong.any(dim=0).sum()) - 1
     more = f" ({others} other columns too)" if others else ""
+    what = "infinity" if may_lack else "NaN or infinity"
     raise DataError(
-        f"features of {where} must be finite, got NaN or infinity in column {named}, "
+        f"features of {where} must be finite, got {what} in column {named}, "
         f"rows {some(rows)}{more}; fill these values in, or leave out the rows or the column"
     )

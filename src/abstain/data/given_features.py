@@ -50,7 +50,7 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
         )
     inputs = torch.from_numpy(array.astype(np.float32))
     check_finite(inputs, where=where)
-    return replace(data, inputs=inputs, kind="table", columns=(), word_vectors=None)
+    return replace(data, inputs=inputs, kind="table", columns=(), categories={}, word_vectors=None)
 
 
 def _as_array(features: object) -> np.ndarray[Any, Any]:

@@ -1,5 +1,6 @@
 """How a source is to be read, said once and passed to every reader."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,10 @@ class Options:
     split: str = "train"
     label: str | None = None
     features: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    """Columns that are no features."""
+    categories: Mapping[str, Sequence[str]] | None = None
+    """Those of the training data, by column, to number others in the same way."""
     weights: str | None = None
     """The column of weights, which is no feature."""
     data_dir: Path | None = None
@@ -25,4 +30,5 @@ class Options:
     def key(self) -> list[object]:
         """The options that change what is decoded, for the key of a cache entry."""
         size = list(self.image_size) if isinstance(self.image_size, tuple) else self.image_size
-        return [self.split, self.label, self.features, self.skip_bad, self.labelled, size]
+        named = [self.split, self.label, self.features, self.skip_bad, self.labelled, size]
+        return [*named, *([self.ignore] if self.ignore else [])]  # old entries keep their keys

@@ -1,6 +1,6 @@
 """Rows of an Arrow table, in memory or memory-mapped, as picklable lazy inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from abstain.data.table_numbers import as_numbers
 from abstain.errors import DataError
 
 if TYPE_CHECKING:
@@ -78,15 +79,18 @@ class LazyTexts(Rows):
 class LazyTable(Rows):
     """float32 features of several columns, read when asked for."""
 
-    def __init__(self, rows: ArrowRows, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        rows: ArrowRows,
+        columns: Sequence[str],
+        categories: Mapping[str, Sequence[str]],
+    ) -> None:
         super().__init__(rows)
         self.columns = tuple(columns)
+        self.categories = categories
 
     def __getitem__(self, index: int, /) -> Tensor:
-        row = self.row(index)
-        return torch.tensor(
-            [self.rows.value(name, row) for name in self.columns], dtype=torch.float32
-        )
+        return self.many([index])[0]
 
     def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
         """Many rows at once, which a torch DataLoader asks for when it can."""
@@ -95,8 +99,7 @@ class LazyTable(Rows):
     def many(self, indices: Sequence[int]) -> Tensor:
         """Many rows as one tensor."""
         part = self.rows.table.select(self.columns).take([self.row(i) for i in indices])
-        arrays = [column.to_numpy().astype(np.float32) for column in part.columns]
-        return torch.from_numpy(np.stack(arrays, axis=1))
+        return torch.from_numpy(as_numbers(part, self.columns, self.categories))
 
 
 class ImageBlobs(Rows):

@@ -1,7 +1,7 @@
 """`load`: which source is which, and one contract for all of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,10 +28,12 @@ def load(
     split: str = "train",
     label: str | None = None,
     features: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
     classes: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
@@ -47,12 +49,15 @@ def load(
         split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" unless said.
-        features: the feature columns; found by looking unless said.
+        features: the feature columns; found by looking unless said. In a table, text that repeats
+            counts as categories, a date as a number, and values may be missing.
+        ignore: columns that are no features, such as a number for each customer.
         weights: how much each sample is to count in training: a column (or the key of an `.npz`),
             or a file: a table with the columns id and weight, or an `.npy` in order.
         data_dir: a folder of downloaded sets (mnist/train.parquet, …); else `ABSTAIN_DATA`.
         skip_bad: leave unreadable images out and record them in `skipped`.
         classes: the training classes, to number those of another split in the same way.
+        categories: the training categories, by column, to number those of another table likewise.
         cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width.
@@ -69,6 +74,8 @@ def load(
         split=canonical(split),
         label=label,
         features=_as_tuple(features),
+        ignore=_as_tuple(ignore) or (),
+        categories=categories,
         weights=None if weights is None or is_weight_file(weights) else os.fspath(weights),
         data_dir=None if data_dir is None else Path(data_dir).expanduser(),
         cache=cache_folder(cache_dir),
@@ -84,6 +91,8 @@ def load(
         raise DataError(
             f"weights must be a file for {data.name}, which has no columns, got {weights!r}"
         )
+    if options.ignore and not data.columns:
+        raise DataError(f"ignore must be left out for {data.name}, which has no columns")
     return settle(data, classes=classes, labelled=labelled)
 
 

@@ -1,18 +1,23 @@
 """CSV, Parquet and JSONL files, and any Arrow table: rows to inputs, labels and ids."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from abstain.data.arrow_files import read_rows
 from abstain.data.assemble import Found, assemble
 from abstain.data.cache import fingerprint, read_entry, store
-from abstain.data.columns import Choice, choose_features, class_names, label_column
+from abstain.data.columns import (
+    Choice,
+    check_ignored,
+    choose_features,
+    class_names,
+    label_column,
+)
 from abstain.data.contract import Inputs, LabeledData
 from abstain.data.finite import check_finite
 from abstain.data.ids import NumberedIds
@@ -20,6 +25,7 @@ from abstain.data.images import read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
+from abstain.data.table_numbers import as_numbers, categories_of
 from abstain.data.weights import with_weights
 from abstain.data.wording import did_you_mean
 from abstain.errors import DataError
@@ -72,7 +78,11 @@ def read_arrow(
         raise DataError(f"{where} must hold rows, got none; check that the file is the right one")
     label = label_column(table, options.label, where) if options.labelled else None
     apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
-    choice = choose_features(table, options.features, apart=apart, where=where)
+    check_ignored(table, options.ignore, where=where)
+    choice = choose_features(table, options.features, apart=[*apart, *options.ignore], where=where)
+    categories: dict[str, tuple[str, ...]] = {}
+    if choice.kind == "table":
+        categories = categories_of(table, choice.columns, options.categories)
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
@@ -86,6 +96,7 @@ def read_arrow(
                 ids=row_ids if keep is None else [row_ids[i] for i in keep],
                 names=label_names,
                 columns=choice.columns,
+                categories=categories,
                 skipped=skipped,
                 name=name,
                 where=f"column {label!r} of {where}",
@@ -99,7 +110,7 @@ def read_arrow(
     if choice.kind == "text":
         return found(_texts(rows, choice.columns[0], options, where), None, ())
     if choice.kind == "table":
-        return found(_features(rows, choice, options, where), None, ())
+        return found(_features(rows, choice, categories, options, where), None, ())
 
     images = read_images(
         ImageBlobs(rows, choice.columns[0], folder),
@@ -165,31 +176,32 @@ def _texts(rows: ArrowRows, column: str, options: Options, where: object) -> Inp
     return list(values.to_pylist())
 
 
-def _features(rows: ArrowRows, choice: Choice, options: Options, where: object) -> Inputs:
+def _features(
+    rows: ArrowRows,
+    choice: Choice,
+    categories: Mapping[str, Sequence[str]],
+    options: Options,
+    where: object,
+) -> Inputs:
     """float32 (N, columns), or lazy above the budget; either way every value is looked at once."""
     table = rows.table
     if 4 * table.num_rows * len(choice.columns) > options.memory_budget:
-        for start, block in _blocks(table, choice.columns):
-            check_finite(block, choice.columns, where=where, first_row=start)
-        return LazyTable(rows, choice.columns)
+        for start, block in _blocks(table, choice.columns, categories):
+            check_finite(block, choice.columns, where=where, first_row=start, may_lack=True)
+        return LazyTable(rows, choice.columns, categories)
     features = torch.empty((table.num_rows, len(choice.columns)), dtype=torch.float32)
-    for start, block in _blocks(table, choice.columns):
+    for start, block in _blocks(table, choice.columns, categories):
         features[start : start + len(block)] = block
-    check_finite(features, choice.columns, where=where)
+    check_finite(features, choice.columns, where=where, may_lack=True)
     return features
 
 
-def _blocks(table: "pa.Table", columns: Sequence[str]) -> Iterator[tuple[int, Tensor]]:
-    import pyarrow as pa
-
+def _blocks(
+    table: "pa.Table", columns: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, Tensor]]:
     for start in range(0, table.num_rows, _BLOCK):
         part = table.slice(start, _BLOCK)
-        with np.errstate(over="ignore"):
-            arrays = [
-                part.column(name).cast(pa.float64()).to_numpy().astype(np.float32)
-                for name in columns
-            ]
-        yield start, torch.from_numpy(np.stack(arrays, axis=1))
+        yield start, torch.from_numpy(as_numbers(part, columns, categories))
 
 
 def source_name(path: str | os.PathLike[str]) -> str:

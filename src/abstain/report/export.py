@@ -214,9 +214,9 @@ def _plain_rows(
     elif data.kind == "text":
         columns["text"] = [str(data.inputs[k]) for k in range(len(data))]
     else:
-        values = np.stack([np.asarray(data.inputs[k]) for k in range(len(data))])
-        heads = data.columns or [f"x{k}" for k in range(values.shape[1])]
-        columns |= {name: values[:, k] for k, name in enumerate(heads)}
+        rows = [data.named(np.asarray(data.inputs[k]).tolist()) for k in range(len(data))]
+        heads = data.columns or [f"x{k}" for k in range(len(rows[0]))]
+        columns |= dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
     columns["label"] = pa.array(names[repaired.labels], pa.string())
     table = pa.table(columns)
     if repaired.weights is not None:

@@ -3,7 +3,7 @@
 import base64
 import io
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ _SIDE = 112
 _LEAST_PIXELS, _PIXELATED = 20, 64
 _TEXT = 280
 _COLUMNS = 6
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class Samples:
@@ -70,20 +72,26 @@ class Samples:
         given = int(self.data.given[index])
         names = self.data.columns or tuple(f"column {k}" for k in range(len(row)))
         chosen = list(range(min(_COLUMNS, len(row))))
-        heads, columns = ["this row"], [row]
+        heads, columns = ["this row"], [self.data.named(row.tolist())]
         if self._means is not None:
-            means, spread = self._means
+            place, means, spread = self._compared(row, *self._means)
             # What is furthest from the class as given tells most about a wrong label.
-            away = np.abs(row - means[given]) / spread
+            away = np.nan_to_num(np.abs(place - means[given]) / spread)
             chosen = [int(k) for k in np.argsort(-away, kind="stable")[:_COLUMNS]]
             shown = dict.fromkeys([given] if proposed is None else [given, proposed])
             heads += [f"mean of {cut(self.data.classes[j], 18)}" for j in shown]
-            columns += [means[j] for j in shown]
+            columns += [
+                [
+                    f"{mean:.0%} alike" if name in self.data.categories else mean
+                    for name, mean in zip(names, means[j].tolist(), strict=True)
+                ]
+                for j in shown
+            ]
         lines = [
             element(
                 "tr",
                 element("th", foreign(cut(names[k], 28)), scope="row"),
-                [element("td", f"{values[k]:,.4g}") for values in columns],
+                [element("td", _cell(values[k])) for values in columns],
             )
             for k in chosen
         ]
@@ -104,17 +112,48 @@ class Samples:
         )
 
     @cached_property
-    def _means(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    def _means(self) -> tuple[Floats, Floats] | None:
         """Means of each class and spread of all; None where the rows are not in memory."""
         if not isinstance(self.data.inputs, Tensor):
             return None
         rows, given = self.data.inputs.double().numpy(), self.data.given.numpy()
-        sums = np.zeros((self.data.num_classes, rows.shape[1]))
-        np.add.at(sums, given, rows)
-        counts = np.bincount(given, minlength=self.data.num_classes)
-        spread = rows.std(axis=0)
+        sums, counts = np.zeros((2, self.data.num_classes, rows.shape[1]))
+        np.add.at(sums, given, np.nan_to_num(rows))
+        np.add.at(counts, given, ~np.isnan(rows))
+        spread = np.ma.masked_invalid(rows).std(axis=0).filled(0.0)
         spread[spread == 0] = 1.0
-        return sums / np.maximum(counts, 1)[:, None], spread
+        return sums / np.maximum(counts, 1), spread
+
+    def _compared(
+        self, row: Floats, means: Floats, spread: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """The same with categories as numbers: 1 for that of the row, 0 for others."""
+        if not self.data.categories or not isinstance(self.data.inputs, Tensor):
+            return row, means, spread
+        row, means, spread = row.copy(), means.copy(), spread.copy()
+        given = self.data.given.numpy()
+        counts = np.bincount(given, minlength=self.data.num_classes)
+        for k, name in enumerate(self.data.columns):
+            if name in self.data.categories:
+                alike = self.data.inputs[:, k].numpy() == row[k]
+                same = np.bincount(given[alike], minlength=self.data.num_classes)
+                means[:, k] = same / np.maximum(counts, 1)
+                spread[k] = alike.std() or 1.0
+                row[k] = np.nan if np.isnan(row[k]) else 1.0
+        return row, means, spread
+
+
+def _cell(value: float | str | None) -> Markup | str:
+    """A value with four digits, of thousands all.
+
+    >>> _cell(0.123456), _cell(23910.0), _cell(1e9), _cell(None)
+    ('0.1235', '23,910', '1e+09', 'missing')
+    """
+    if value is None:
+        return "missing"
+    if isinstance(value, str):
+        return foreign(cut(value, 18))
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:,.4g}"
 
 
 def data_uri(pixels: npt.NDArray[Any], side: int = _SIDE) -> tuple[str, tuple[int, int]]:

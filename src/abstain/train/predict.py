@@ -315,7 +315,7 @@ class _Run:
         if named and Path(os.fspath(source)).suffix.lower() == ".npz":  # type: ignore[call-overload]
             found = {}  # its keys are no columns
         elif self.encoder.columns:
-            found["features"] = self.encoder.columns
+            found |= {"features": self.encoder.columns, "categories": self.encoder.categories}
         return {name: value for name, value in found.items() if value is not None}
 
     def _logits(self, data: LabeledData, *, show: bool) -> torch.Tensor:

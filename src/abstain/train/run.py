@@ -249,8 +249,8 @@ def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
         return data, None
     split = "test" if test is None or "test" in splits(test) else "train"
     where = source if test is None else test
-    of_training = {"split": split, "classes": data.classes, "weights": None}
-    return data, load(where, **{**options, **of_training})
+    of_training = {"classes": data.classes, "categories": data.categories}
+    return data, load(where, **{**options, **of_training, "split": split, "weights": None})
 
 
 def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def _plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseM
                 f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
                 f"from {data.name}"
             )
-        features = data.inputs.flatten(1).float().numpy()
+        features = data.inputs.flatten(1).float().nan_to_num().numpy()
     manifest = noise.plant(
         data.given.numpy(),
         np.asarray(data.ids),

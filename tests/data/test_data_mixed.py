@@ -1,0 +1,149 @@
+"""Tables as people have them: categories, dates, gaps, and columns that say nothing."""
+
+import datetime
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from abstain.data import fit_encoder, load, load_encoder
+from abstain.data.rows import LazyTable
+from abstain.data.table_numbers import as_numbers, categories_of
+from abstain.errors import DataError
+
+ROWS = [
+    ("1", "30", "Rome", "2020-01-01", "yes"),
+    ("2", "", "Oslo", "2020-01-02", "no"),
+    ("3", "50", "", "2020-01-03", "yes"),
+    ("4", "40", "Rome", "2020-01-04", "no"),
+    ("5", "60", " Oslo ", "2020-01-05", "yes"),
+    ("6", "NaN", "Rome", "2020-01-06", "no"),
+]
+HEAD = "customer,age,city,joined,label"
+
+
+def write(path, rows=ROWS, head=HEAD):
+    path.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
+    return path
+
+
+def test_categories_are_numbers_dates_are_days_and_gaps_stay_gaps(tmp_path):
+    data = load(write(tmp_path / "t.csv"), ignore="customer")
+    assert (data.kind, data.columns) == ("table", ("age", "city", "joined"))
+    assert data.categories == {"city": ("Oslo", "Rome")}
+    first_day = (datetime.date(2020, 1, 1) - datetime.date(1970, 1, 1)).days
+    nan = float("nan")
+    expected = [[30, 1], [nan, 0], [50, nan], [40, 1], [60, 0], [nan, 1]]
+    expected = [[*row, first_day + k] for k, row in enumerate(expected)]
+    np.testing.assert_array_equal(data.inputs.numpy(), np.array(expected, dtype=np.float32))
+    assert data.named(data.inputs[2].tolist()) == [50.0, None, first_day + 2]
+
+
+def test_what_a_model_sees_is_what_scikit_learn_makes_of_it(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(60) < 0.2, np.nan, rng.normal(40, 9, 60)),
+            "income": rng.lognormal(10, 1, 60),
+            "city": rng.choice(["Rome", "Oslo", "Bonn"], 60),
+            "label": rng.choice(["yes", "no"], 60),
+        }
+    )
+    encoder = fit_encoder(data := load(frame))
+    theirs = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["income"]),
+            ("cities", OneHotEncoder(), ["city"]),
+            ("gaps", MissingIndicator(), ["age"]),
+        ]
+    ).fit_transform(frame)
+    ours = encoder.encode(data)
+    assert encoder.input_shape == (6,)
+    np.testing.assert_allclose(ours[:, 1:].numpy(), theirs, rtol=1e-5, atol=1e-5)
+    # Theirs fills gaps before it scales; of ours the values that are there have mean 0, spread 1.
+    age = frame["age"].to_numpy()
+    scaled = np.nan_to_num((age - np.nanmean(age)) / np.nanstd(age))
+    np.testing.assert_allclose(ours[:, 0].numpy(), scaled, rtol=1e-5, atol=1e-5)
+    encoder.save(tmp_path)
+    assert torch.equal(load_encoder(tmp_path).encode(data), ours)
+
+
+def test_above_the_budget_it_is_the_same(tmp_path):
+    path = write(tmp_path / "t.csv")
+    lazy, whole = load(path, memory_budget=8), load(path)
+    assert isinstance(lazy.inputs, LazyTable)
+    encoder = fit_encoder(lazy)
+    encoded = pickle.loads(pickle.dumps(encoder.encode(lazy)))
+    rows = torch.stack([encoded[k] for k in range(len(ROWS))])
+    assert torch.allclose(rows, fit_encoder(whole).encode(whole))
+
+
+def test_new_data_are_numbered_as_the_training_data_were(tmp_path):
+    encoder = fit_encoder(data := load(write(tmp_path / "t.csv"), features=["city", "age"]))
+    row = [("x", "30", "Bonn", "2020-01-01", "yes"), ("y", "", "Rome", "2020-01-01", "no")]
+    new = write(tmp_path / "new.csv", row)
+    as_trained = {"features": data.columns, "labelled": False}
+    with pytest.raises(DataError, match="numbered as those of the training data"):
+        encoder.encode(load(new, **as_trained))
+    encoded = encoder.encode(load(new, **as_trained, categories=data.categories))
+    # A city that training did not have is none of its cities.
+    assert encoded[:, :2].tolist() == [[0, 0], [0, 1]]
+    assert encoded[:, 3:].tolist() == [[1, 0], [0, 1]]
+
+
+def test_categories_that_look_like_numbers_in_new_data(tmp_path):
+    rows = [("1", "7"), ("2", "B"), ("3", "7"), ("4", "B")]
+    path = write(
+        tmp_path / "t.csv", [(*row, "ab"[k % 2]) for k, row in enumerate(rows)], "x,k,label"
+    )
+    encoder = fit_encoder(data := load(path))
+    new = write(tmp_path / "new.csv", [("1", "7")], "x,k")
+    read = load(new, features=data.columns, categories=data.categories, labelled=False)
+    assert encoder.encode(read)[0, 1:].tolist() == [1, 0]
+
+
+def test_texts_where_training_had_numbers(tmp_path):
+    encoder = fit_encoder(load(pd.DataFrame({"x": range(4), "y": range(4), "label": list("abab")})))
+    new = load(
+        pd.DataFrame({"x": [1, 2], "y": ["?", "2"], "label": list("ab")}), classes=("a", "b")
+    )
+    with pytest.raises(DataError, match=r"column 'y' must hold numbers .* got texts: 2, \?"):
+        encoder.encode(new)
+
+
+def test_texts_that_do_not_repeat_are_no_categories(tmp_path):
+    rows = [(str(k), f"note {k}", "ab"[k % 2]) for k in range(8)]
+    data = load(write(tmp_path / "t.csv", rows, "x,note,label"))
+    with pytest.raises(
+        DataError, match=r"'note' of t must repeat .* got 8 different ones in 8 row"
+    ):
+        fit_encoder(data)
+    assert load(tmp_path / "t.csv", ignore=["note"]).columns == ("x",)
+    assert load(tmp_path / "t.csv", features="note").kind == "text"
+
+
+def test_columns_to_ignore_must_be_there(tmp_path, image_folder):
+    with pytest.raises(
+        DataError, match=r"ignore must name columns .*got aeg; .*did you mean age\?"
+    ):
+        load(write(tmp_path / "t.csv"), ignore=["aeg"])
+    with pytest.raises(DataError, match="ignore must be left out for photos, which has no columns"):
+        load(image_folder(), ignore=["age"])
+
+
+@given(st.lists(st.sampled_from(["Rome", "Oslo", "Bonn", "", None]), min_size=1, max_size=20))
+def test_every_category_is_found_again_under_its_number(values):
+    table = pa.table({"city": pa.array(values, pa.string())})
+    known = categories_of(table, ["city"])["city"]
+    numbers = as_numbers(table, ["city"], {"city": known})[:, 0]
+    again = [None if np.isnan(number) else known[int(number)] for number in numbers]
+    assert again == [value or None for value in values]
