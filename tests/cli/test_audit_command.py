@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -281,3 +282,14 @@ def test_a_table_as_people_have_them_goes_all_the_way(here):
     run("export", "audit", "--to", "label-studio", "--all", "--out", "tasks.json")
     rows = [task["data"]["row"] for task in json.loads((here / "tasks.json").read_text())]
     assert {row["city"] for row in rows} == {"Rome", "Oslo", None}
+
+
+def test_advice_is_given_in_the_words_of_the_command_line(here, capsys):
+    for size in (4, 6):
+        for name in ("cat", "dog"):
+            (here / "photos" / name).mkdir(parents=True, exist_ok=True)
+            pixels = np.zeros((size, size), dtype=np.uint8)
+            Image.fromarray(pixels).save(here / "photos" / name / f"{size}.png")
+    assert error_of(capsys, "audit", "photos").endswith("for example with --image-size 4\n")
+    (here / "photos" / "cat" / "no.png").write_bytes(b"no image")
+    assert error_of(capsys, "audit", "photos").endswith("or leave them out with --skip-bad\n")

@@ -4,6 +4,7 @@ import torch
 from safetensors.torch import save_file
 
 from abstain.data import LabeledData, fit_encoder, load, load_encoder
+from abstain.data.encode_image import ImageEncoder
 from abstain.errors import DataError
 
 
@@ -59,6 +60,16 @@ def test_table_is_standardised_as_numpy_does(tmp_path):
     assert np.abs(encoded.numpy() - expected).max() < 2e-3
     encoder.save(tmp_path)
     assert torch.equal(load_encoder(tmp_path).encode(table(values)), encoded)
+
+
+def test_grey_images_fit_a_model_of_colour_images_but_not_the_other_way_round(tmp_path):
+    grey, colour = ImageEncoder((1, 4, 5)), ImageEncoder((3, 4, 5))
+    images = torch.randint(0, 255, (2, 1, 4, 5), dtype=torch.uint8)
+    assert torch.equal(colour.encode(images), images.repeat(1, 3, 1, 1))
+    assert torch.equal(colour.encode_one(images[0], ()), images[0].repeat(3, 1, 1))
+    for encoder, bad in ((grey, images.repeat(1, 3, 1, 1)), (colour, images[..., :4])):
+        with pytest.raises(DataError, match="must have the shape that the model was trained on"):
+            encoder.encode(bad)
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.3, 1e6, -1e-6])

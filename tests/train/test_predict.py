@@ -300,6 +300,9 @@ def test_images_are_scaled_as_in_training(tmp_path):
     run = trained(str(photos), tmp_path / "run", image_size=8, model="mlp")
     larger = write_photos(tmp_path / "larger", 24)
     assert len(predict_from(run, larger)) == 12
+    run = trained(str(photos), tmp_path / "run of one size", model="mlp")
+    (larger / "dark" / "0.png").write_bytes((photos / "dark" / "0.png").read_bytes())
+    assert len(predict_from(run, larger)) == 12  # of two sizes, and of neither was one trained on
     with pytest.raises(AbstainError, match="images must have the shape that the model was trained"):
         predict_from(run, larger, image_size=24)
 

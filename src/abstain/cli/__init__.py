@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from abstain import __version__
 from abstain.cli import audit, data, export, predict, reproduce, theory, train
+from abstain.cli.options import as_options
 from abstain.cli.process import end, is_main_process, leave_others, tune_process
 from abstain.errors import AbstainError
 
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = app(args=arguments, standalone_mode=False)
     except AbstainError as error:
-        _complain(str(error))
+        _complain(as_options(str(error)))
     except RuntimeError as error:
         # What is heard from a process of the same training that has ended; it has said why itself.
         if "by peer" not in str(error):

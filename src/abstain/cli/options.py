@@ -1,5 +1,6 @@
 """Options that several commands have, each said once."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -45,7 +46,10 @@ SkipBad: TypeAlias = Annotated[
     ),
 ]
 ImageSize: TypeAlias = Annotated[
-    int | None, typer.Option(help="Scale images to this size.", rich_help_panel=DATA)
+    int | None,
+    typer.Option(
+        help="Scale images to this height and width; 64 is quick on a CPU.", rich_help_panel=DATA
+    ),
 ]
 Flip: TypeAlias = Annotated[
     float | None,
@@ -95,6 +99,26 @@ DryRun: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the outcome as JSON.", rich_help_panel=RUN)
 ]
+
+
+_ARGUMENT = re.compile(r"\b(label|features|ignore|image_size|skip_bad)=(\(\d+, \d+\)|'[^']*'|\w*)")
+"""What errors of `abstain.data` advise a program to say."""
+
+
+def as_options(message: str) -> str:
+    """Advice for a program as advice for the command line.
+
+    >>> as_options("leave them out with skip_bad=True; scale them with image_size=64")
+    'leave them out with --skip-bad; scale them with --image-size 64'
+    >>> as_options("leave it out with ignore='first name'; choose with features=")
+    "leave it out with --ignore 'first name'; choose with --features"
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return f"--{name.replace('_', '-')} {'' if value == 'True' else value}".rstrip()
+
+    return _ARGUMENT.sub(option, message)
 
 
 def said(**values: Any) -> dict[str, Any]:  # noqa: ANN401

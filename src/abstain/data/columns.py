@@ -132,5 +132,5 @@ def _kind(table: "pa.Table", name: str, where: object) -> Kind:
         return "image" if is_path else "text"
     raise DataError(
         f"column {name!r} of {where} must hold numbers, text or images, got {type_}; "
-        f"leave it out with ignore={name}"
+        f"leave it out with ignore={name!r}"
     )

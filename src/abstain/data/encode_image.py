@@ -41,8 +41,7 @@ class ImageEncoder(Encoder):
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One image, checked."""
         image = torch.as_tensor(sample)
-        self._check(tuple(image.shape))
-        return image
+        return self._in_colour(image[None])[0]
 
     def to_model(self, batch: Tensor) -> Tensor:
         """Bytes to float32 in [0, 1]; images that are float already are used as they are."""
@@ -56,16 +55,26 @@ class ImageEncoder(Encoder):
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
             return torch.empty((0, *self.shape), dtype=torch.uint8)
-        self._check(tuple(torch.as_tensor(inputs[0]).shape))
-        return inputs if isinstance(inputs, Tensor) else LazyEncoded(inputs, self)
+        if isinstance(inputs, Tensor):
+            return self._in_colour(inputs)
+        self.encode_one(inputs[0], ())  # what does not fit is said now, not within a batch
+        return LazyEncoded(inputs, self)
+
+    def _in_colour(self, images: Tensor) -> Tensor:
+        """Grey images are colour images without colour, where a model was trained on these."""
+        wanted, shape = self.shape[0], tuple(images.shape[1:])
+        if shape[:-2] == (1,) and wanted == 3 and shape[-2:] == self.shape[-2:]:
+            return images.expand(-1, wanted, -1, -1)
+        self._check(shape)
+        return images
 
     def _check(self, shape: tuple[int, ...]) -> None:
         if shape != self.shape:
             height, width = self.shape[-2:]
             raise DataError(
                 f"images must have the shape that the model was trained on, {_said(self.shape)}, "
-                f"got {_said(shape)}; load them with image_size=({height}, {width}), and as "
-                "grey or colour as those were"
+                f"got {_said(shape)}; load them with image_size=({height}, {width}), and in grey "
+                "where those were grey"
             )
 
 

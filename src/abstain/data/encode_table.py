@@ -159,6 +159,6 @@ def _check_repeated(data: LabeledData) -> None:
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {len(data)} rows ({some(known, 3)}); leave it out with ignore={name}, or "
-                f"train on it alone, as text, with features={name}"
+                f"ones in {len(data)} rows ({some(known, 3)}); leave it out with ignore={name!r}, "
+                f"or train on it alone, as text, with features={name!r}"
             )

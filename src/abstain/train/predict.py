@@ -310,7 +310,9 @@ class _Run:
         if isinstance(source, str) and source in BUILTIN:
             return {}
         trained = self.sources["options"]
-        found = {name: trained.get(name) for name in ("label", "image_size")}
+        found = {"label": trained.get("label")}
+        if self.encoder.kind == "image":
+            found["image_size"] = self.encoder.input_shape[-2:]
         named = isinstance(source, str | os.PathLike)
         if named and Path(os.fspath(source)).suffix.lower() == ".npz":  # type: ignore[call-overload]
             found = {}  # its keys are no columns
