@@ -274,8 +274,10 @@ def test_a_table_as_people_have_them_goes_all_the_way(here):
     assert "% alike" in page
     assert "missing</td>" in page
     assert "customer" not in page
-    run("export", "audit", "--to", "cleaned", "--out", "clean.csv")
-    run("train", "clean.csv", *said, "--epochs", 2, "--out", "run")
+    output = run("export", "audit", "--to", "cleaned", "--out", "clean.csv")
+    advice = re.search(r"Train on it: abstain (train clean.csv .*)", output)[1]
+    assert advice.split()[2:] == said
+    run(*advice.split(), "--epochs", 2, "--out", "run")
     (here / "new.csv").write_text("city,age\nRome,30\nBonn,\n")  # a city never seen, and no label
     run("predict", "run", "new.csv", "--output", "answers.csv")
     assert len((here / "answers.csv").read_text().splitlines()) == 3

@@ -163,8 +163,9 @@ def _say(verdict: "Audit", report: Path) -> None:
         for name, value in truth.items():
             console.print(f"  {name:<48} {value}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
-    console.print(
-        f"Repair: abstain export {report.parent} --to cleaned --fix relabel",
-        soft_wrap=True,
-        markup=False,
-    )
+    if verdict.flagged:
+        console.print(
+            f"Repair: abstain export {report.parent} --to cleaned --fix relabel",
+            soft_wrap=True,
+            markup=False,
+        )

@@ -6,7 +6,7 @@ columns of a table, the images of a folder (as a CSV of paths and labels), the a
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -39,6 +39,8 @@ class Exported:
     rows: int
     dropped: int = 0
     relabelled: int = 0
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """What has to be said to read it, as options of `abstain.data.load`."""
 
 
 def export_issues(
@@ -77,9 +79,12 @@ def export_cleaned(
     data = audit.load()
     repaired = _repair(audit, data, fix, min_confidence)
     rows = _own_rows(audit, data)
+    reading: tuple[str, ...] = ("image_size",)
     if rows is not None:
+        reading = ("label", "features", "ignore", "image_size")
         _write_table(_repaired_rows(rows, data, repaired, target), target)
     elif target.suffix.lower() == ".npz" and _folder_of(audit) is None:
+        reading = ()
         _write_arrays(data, repaired, target)
     elif data.kind == "image" and _folder_of(audit) is None:
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
@@ -90,6 +95,7 @@ def export_cleaned(
         rows=len(repaired.keep),
         dropped=len(data) - len(repaired.keep),
         relabelled=repaired.relabelled,
+        reading={k: v for k, v in _source_options(audit).items() if k in reading},
     )
 
 
