@@ -9,12 +9,15 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 
 import abstain
 from abstain import Recipe
 from abstain.audit import COLUMNS, SavedAudit, audit
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
+from abstain.report import write_report
+from abstain.report.export import export_cleaned
 
 from audits import blobs, write_images, write_texts
 
@@ -171,8 +174,8 @@ def test_sizes_survive_a_folder(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 3)))
     options = {"image_size": (4, 6), "features": str(tmp_path / "x.npy")}
     audit(root, SHORT, folder=tmp_path / "audit", **options)
-    assert audit(folder=tmp_path / "audit", resume=True).data.inputs.shape == (20, 1, 4, 6)
-    assert SavedAudit.open(tmp_path / "audit").load().inputs.shape == (20, 1, 4, 6)
+    assert audit(folder=tmp_path / "audit", resume=True).data.inputs[0].shape == (1, 4, 6)
+    assert SavedAudit.open(tmp_path / "audit").load().inputs[0].shape == (1, 4, 6)
 
 
 def test_probabilities_need_no_training(tmp_path):
@@ -239,3 +242,28 @@ def test_the_package_itself_takes_the_call():
     result = abstain.audit(blobs(60), Recipe(epochs=2, warm_up=1))
     assert isinstance(result.model, torch.nn.Module)
     assert isinstance(result.data, LabeledData)
+
+
+@pytest.mark.parametrize("form", ["labels only", "paths to nowhere", "photos of several sizes"])
+def test_what_is_only_shown_need_not_be_fit_for_training(tmp_path, form):
+    """Embeddings are often all that is left: their images lie elsewhere, or are of any size."""
+    x, y = blobs(40, classes=2)
+    np.save(tmp_path / "x.npy", x)
+    source = tmp_path / "labels.csv"
+    if form == "photos of several sizes":
+        source = write_images(tmp_path / "photos", per_class=20)
+        for k in range(5):
+            Image.new("L", (9 + k, 12)).save(source / "dark" / f"{k}.png")
+        (source / "light" / "0.png").write_bytes(b"no image")
+    elif form == "labels only":
+        source.write_text("label\n" + "".join(f"{label}\n" for label in y))
+    else:
+        source.write_text(
+            "file,label\n" + "".join(f"{k}.jpg,{label}\n" for k, label in enumerate(y))
+        )
+    found = audit(source, SHORT, features=tmp_path / "x.npy", folder=tmp_path / "audit")
+    assert len(found.data) == 40
+    assert len(found.duplicates) == 0
+    write_report(found, tmp_path / "report.html")
+    written = export_cleaned(SavedAudit.open(tmp_path / "audit"), tmp_path / "clean.csv")
+    assert written.rows == 40

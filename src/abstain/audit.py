@@ -270,7 +270,9 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options = {k: v for k, v in _as_tuples(sources).items() if not is_feature_file(v)}
+        options = _as_tuples(sources)
+        if is_feature_file(options.get("features")):
+            options = {**options, "features": None, "to_show": True}
         data = load(sources["train"], **options)
         if set(data.ids) != set(self.issues.column("id").to_pylist()):
             raise AbstainError(
@@ -366,7 +368,8 @@ def _verdict(
         data=data,
         quality=quality,
         estimate=estimate,
-        duplicates=disagreeing_duplicates(fingerprints(data), given),
+        # By what was trained on: what is only shown need not even be there.
+        duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
         detection=found,
         trained=trained,
         sources=sources,
@@ -387,15 +390,14 @@ def _train(
     own = None
     if features is not None and not is_feature_file(features) and not _are_columns(features):
         # Numbers in memory: the training sees them, people still see what they are numbers of.
-        del options["features"]
-        own = _load({**sources, "options": options})
+        own = _load({**sources, "options": {**options, "features": None, "to_show": True}})
         sources = {"train": with_features(own, features), "test": sources["test"], "options": {}}
         options = {}
     trained = train(sources["train"], recipe, test=sources["test"], **settings, **options)
     about = trained.folder.about()["sources"] if trained.folder else remembered(sources)
     if own is None and is_feature_file(about["options"].get("features")):
-        kept = {k: v for k, v in about["options"].items() if k != "features"}
-        own = _load({"train": sources["train"] or about["train"], "options": kept})
+        shown = {**about["options"], "features": None, "to_show": True}
+        own = _load({"train": sources["train"] or about["train"], "options": shown})
     if own is None:
         return trained, trained.data, about
     return trained, replace(own, given=trained.data.given, true=trained.data.true), about

@@ -62,9 +62,11 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
 
     features = options.get("features")
     given = is_feature_file(features)
-    data = load(source, **{k: v for k, v in options.items() if k != "features" or not given})
     if given:
-        data = with_features(data, features)
+        others = {name: value for name, value in options.items() if name != "features"}
+        data = with_features(load(source, to_show=True, **others), features)
+    else:
+        data = load(source, **options)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     values = recipe.as_json()
     values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)

@@ -1,7 +1,9 @@
 """Which columns of a table are the label, the ids and the features, and what kind they are."""
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,11 +94,8 @@ def choose_features(
         kinds.setdefault(_kind(table, name, where), []).append(name)
     if not kinds:
         raise DataError(f"{where} must have feature columns besides {some(list(apart))}, got none")
-    if features is None:
-        for kind, preferred in _PREFERRED.items():
-            called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
-            if len(called) == 1:
-                return Choice(kind, (called[0],))
+    if features is None and (preferred := _preferred(kinds)):
+        return preferred
     if "image" not in kinds and len(names) > 1:
         return Choice("table", tuple(names))
     if len(kinds) > 1:
@@ -110,6 +109,31 @@ def choose_features(
             f"{where} must have one {kind} column, got {some(columns)}; choose with features="
         )
     return Choice(kind, tuple(columns))
+
+
+def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) -> Choice:
+    """What a person would look at: an image, else the one text, else every column there is."""
+    kinds: dict[Kind, list[str]] = {}
+    for name in table.column_names:
+        if name not in apart and not name.startswith("__"):
+            with suppress(DataError):  # of no kind: it cannot be shown
+                kinds.setdefault(_kind(table, name, where), []).append(name)
+    if preferred := _preferred(kinds):
+        return preferred
+    if "image" in kinds:
+        return Choice("image", (kinds["image"][0],))
+    if len(kinds.get("text", ())) == 1:
+        return Choice("text", (kinds["text"][0],))
+    return Choice("table", tuple(itertools.chain.from_iterable(kinds.values())))
+
+
+def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> Choice | None:
+    """The column that is called what it is, if one is."""
+    for kind, preferred in _PREFERRED.items():
+        called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
+        if len(called) == 1:
+            return Choice(kind, (called[0],))
+    return None
 
 
 def _kind(table: "pa.Table", name: str, where: object) -> Kind:

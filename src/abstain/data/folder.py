@@ -8,7 +8,7 @@ from pathlib import Path
 from abstain.data.assemble import Found, assemble
 from abstain.data.cache import cached, fingerprint
 from abstain.data.contract import LabeledData
-from abstain.data.images import SUFFIXES, read_images
+from abstain.data.images import SUFFIXES, list_images, read_images
 from abstain.data.layout import TABLE_SUFFIXES, pick, split_folders, subfolders
 from abstain.data.options import Options
 from abstain.data.wording import some
@@ -45,7 +45,8 @@ def read_folder(root: Path, options: Options) -> LabeledData:
         raise DataError(f"{base} must hold images ({', '.join(SUFFIXES)}), got none")
 
     def build() -> LabeledData:
-        images = read_images(
+        read = list_images if options.to_show else read_images
+        images = read(
             FileBlobs(root, names),
             names,
             image_size=options.image_size,
@@ -65,6 +66,8 @@ def read_folder(root: Path, options: Options) -> LabeledData:
             )
         )
 
+    if options.to_show:
+        return build()
     key = fingerprint([root / name for name in names], names, *options.key())
     return cached(f"folder-{name}", key, options.cache, build)
 

@@ -50,7 +50,7 @@ class LazyImages:
     """Images that are decoded one by one, for data that do not fit in memory."""
 
     blobs: Blobs
-    channels: int
+    channels: int | None
     resize: tuple[int, int] | None = None
 
     def __len__(self) -> int:
@@ -99,12 +99,35 @@ def read_images(
 ) -> Images:
     """Decode all images when they fit in the budget; else look at each header and stay lazy."""
     require("PIL", "an image")
-    resize = (image_size, image_size) if isinstance(image_size, int) else image_size
+    resize = _pair(image_size)
     if len(blobs) == 0:
         raise DataError(f"{where} must hold images, got none")
     if _decoded_bytes(blobs, resize) > memory_budget:
         return _lazy(blobs, ids, resize, skip_bad=skip_bad, where=where)
     return _eager(blobs, ids, resize, skip_bad=skip_bad, where=where)
+
+
+def list_images(
+    blobs: Blobs,
+    ids: Sequence[str],
+    *,
+    image_size: int | tuple[int, int] | None,
+    skip_bad: bool,
+    memory_budget: int,
+    where: str,
+) -> Images:
+    """Images to be shown, each decoded when asked for; only bad ones to be left out are sought."""
+    require("PIL", "an image")
+    headers = _parallel(_header, blobs) if skip_bad else ()
+    bad = {index for index, header in enumerate(headers) if isinstance(header, Exception)}
+    keep = [index for index in range(len(blobs)) if index not in bad]
+    kept = blobs.subset(keep) if bad else blobs
+    inputs = LazyImages(kept, None, _pair(image_size))
+    return Images(inputs, keep, tuple(ids[index] for index in sorted(bad)))
+
+
+def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    return (size, size) if isinstance(size, int) else size
 
 
 def _eager(

@@ -25,6 +25,8 @@ class Options:
     skip_bad: bool = False
     labelled: bool = True
     image_size: int | tuple[int, int] | None = None
+    to_show: bool = False
+    """Whether the inputs are only to be shown, and need not be fit for training."""
     memory_budget: int = MEMORY_BUDGET
 
     def key(self) -> list[object]:

@@ -37,6 +37,7 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
+    to_show: bool = False,
     memory_budget: int = MEMORY_BUDGET,
 ) -> LabeledData:
     """Load one split of a labelled data set.
@@ -61,6 +62,8 @@ def load(
         cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width.
+        to_show: True where other features are trained on: images may then differ in size or be
+            missing, and a table needs no columns but its labels.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
 
     Raises:
@@ -82,6 +85,7 @@ def load(
         skip_bad=skip_bad,
         labelled=labelled,
         image_size=image_size,
+        to_show=to_show,
         memory_budget=memory_budget,
     )
     data = _read_named(source, options) if _is_name(source) else _read_object(source, options)

@@ -64,7 +64,7 @@ def as_numbers(
             _numbers(table.column(name), categories.get(name)).astype(np.float32)
             for name in columns
         ]
-    return np.stack(arrays, axis=1)
+    return np.stack(arrays, axis=1) if arrays else np.empty((len(table), 0), dtype=np.float32)
 
 
 def _numbers(column: "pa.ChunkedArray", categories: Sequence[str] | None) -> NDArray[np.float64]:

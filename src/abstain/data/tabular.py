@@ -15,13 +15,14 @@ from abstain.data.columns import (
     Choice,
     check_ignored,
     choose_features,
+    choose_to_show,
     class_names,
     label_column,
 )
 from abstain.data.contract import Inputs, LabeledData
 from abstain.data.finite import check_finite
 from abstain.data.ids import NumberedIds
-from abstain.data.images import read_images
+from abstain.data.images import list_images, read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
@@ -79,7 +80,11 @@ def read_arrow(
     label = label_column(table, options.label, where) if options.labelled else None
     apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
     check_ignored(table, options.ignore, where=where)
-    choice = choose_features(table, options.features, apart=[*apart, *options.ignore], where=where)
+    apart += options.ignore
+    if options.to_show and options.features is None:
+        choice = choose_to_show(table, apart=apart, where=where)
+    else:
+        choice = choose_features(table, options.features, apart=apart, where=where)
     categories: dict[str, tuple[str, ...]] = {}
     if choice.kind == "table":
         categories = categories_of(table, choice.columns, options.categories)
@@ -112,7 +117,8 @@ def read_arrow(
     if choice.kind == "table":
         return found(_features(rows, choice, categories, options, where), None, ())
 
-    images = read_images(
+    read = list_images if options.to_show else read_images
+    images = read(
         ImageBlobs(rows, choice.columns[0], folder),
         row_ids,
         image_size=options.image_size,
@@ -166,6 +172,8 @@ def _embedded(column: "pa.ChunkedArray") -> bool:
 
 def _texts(rows: ArrowRows, column: str, options: Options, where: object) -> Inputs:
     values = rows.table.column(column)
+    if options.to_show:
+        values = values.fill_null("")
     if values.null_count:
         raise DataError(
             f"text column {column!r} of {where} must have a text in every row, got "
@@ -192,7 +200,8 @@ def _features(
     features = torch.empty((table.num_rows, len(choice.columns)), dtype=torch.float32)
     for start, block in _blocks(table, choice.columns, categories):
         features[start : start + len(block)] = block
-    check_finite(features, choice.columns, where=where, may_lack=True)
+    if not options.to_show:
+        check_finite(features, choice.columns, where=where, may_lack=True)
     return features
 
 

@@ -93,7 +93,7 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
     truth = {None: None, True: "planted", False: "not planted"}[planted]
     return element(
         "li",
-        shown or element("p", "not shown", class_="excerpt"),
+        shown or element("p", "not shown", class_="absent"),
         element(
             "div",
             element("p", turn, class_="turn"),

@@ -37,12 +37,16 @@ class Samples:
         if self._bytes_left <= 0:
             return None
         if self.data.kind == "table":
-            shown: Markup | None = self._row(index, proposed)
+            shown: Markup | None = self._row(index, proposed) if self._width else None
         else:
             shown = self._image(index) if self.data.kind == "image" else self._text(index)
         if shown is not None:
             self._bytes_left -= len(shown)
         return shown
+
+    @cached_property
+    def _width(self) -> int:
+        return len(as_tensor(self.data.inputs[0]))
 
     def _image(self, index: int) -> Markup | None:
         try:

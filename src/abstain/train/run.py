@@ -240,8 +240,8 @@ def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
         del options["features"]
         if test is not None:
             raise AbstainError(f"test must be left out where features are {features}, got {test}")
-        data = source if isinstance(source, LabeledData) else load(source, **options)
-        return with_features(data, features), None
+        shown = source if isinstance(source, LabeledData) else load(source, to_show=True, **options)
+        return with_features(shown, features), None
     data = source if isinstance(source, LabeledData) else load(source, **options)
     if isinstance(test, LabeledData):
         return data, test
