@@ -1,6 +1,7 @@
 """The audit: from any source to a verdict that does not look at true labels."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,17 @@ def planted(tmp_path_factory):
     """Digits of which a fifth was flipped."""
     folder = tmp_path_factory.mktemp("audits") / "digits"
     return audit("digits", Recipe(epochs=8, warm_up=2, flip=0.2), folder=folder)
+
+
+def test_in_a_notebook_results_take_a_line(planted):
+    assert re.fullmatch(
+        r"<Audit of digits: \d+\.\d% of 1,442 labels wrong \(95% interval .* to .*\), \d+ flagged>",
+        repr(planted),
+    )
+    assert repr(planted.trained).startswith("<Trained mlp by ")
+    assert repr(planted.data) == "<LabeledData digits: 1,442 samples of 10 classes, image>"
+    assert "1,442 labels" in repr(SavedAudit.open(planted.folder))
+    assert all(len(repr(x)) < 200 for x in (planted, planted.trained, planted.data))
 
 
 def test_the_verdict_finds_planted_errors(planted):

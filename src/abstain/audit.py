@@ -68,7 +68,7 @@ _SHOWN_CLASSES = 100
 _SHOWN_PAIRS = 50
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Audit:
     """The verdict on the labels of a data set."""
 
@@ -85,6 +85,14 @@ class Audit:
     """Where the data came from, as far as it can be said in words; None for data in memory."""
     seconds: float
     folder: Path | None
+
+    def __repr__(self) -> str:
+        """The verdict in a line: a notebook would print every label."""
+        rate = self.noise_rate
+        return (
+            f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
+            f"(95% interval {rate.low:.1%} to {rate.high:.1%}), {self.flagged:,} flagged>"
+        )
 
     @property
     def noise_rate(self) -> Interval:
@@ -217,7 +225,7 @@ class Audit:
             publish(place / "summary.json", lambda path: _write_text(path, text))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SavedAudit:
     """What a finished audit left in its folder."""
 
@@ -227,6 +235,10 @@ class SavedAudit:
     """Every label, the worst first."""
     weights: "pa.Table"
     """How probable it is that a label is right, in the order of the source."""
+
+    def __repr__(self) -> str:
+        """Without its tables."""
+        return f"<SavedAudit {self.folder}: {len(self.issues):,} labels>"
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":

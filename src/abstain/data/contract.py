@@ -24,7 +24,7 @@ class Inputs(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LabeledData:
     """A labelled data set, from any source.
 
@@ -36,6 +36,8 @@ class LabeledData:
     ...                    classes=("cat", "dog"), ids=("a", "b", "c"), kind="table")
     >>> len(data), data.num_classes
     (3, 2)
+    >>> data
+    <LabeledData data: 3 samples of 2 classes, table>
     """
 
     inputs: Inputs
@@ -71,6 +73,13 @@ class LabeledData:
             sizes["weights"] = len(self.weights)
         if len(set(sizes.values())) > 1:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
+
+    def __repr__(self) -> str:
+        """In a line: a notebook would print every sample."""
+        return (
+            f"<LabeledData {self.name}: {len(self):,} samples of {self.num_classes:,} classes, "
+            f"{self.kind}>"
+        )
 
     def __len__(self) -> int:
         return len(self.given)

@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 _EVALUATED_NUMBERS = 2**20
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Trained:
     """What a training gives: the model, how it came about, and what it saw of each sample."""
 
@@ -57,6 +57,13 @@ class Trained:
     history: History
     ledger: Ledger
     folder: RunFolder | None
+
+    def __repr__(self) -> str:
+        """The outcome in a line: a notebook would print every weight and label."""
+        return (
+            f"<Trained {self.recipe.model or type(self.model).__name__} by {self.recipe.method} "
+            f"on {len(self.data):,} samples of {self.data.name}: {self.outcome}>"
+        )
 
     @property
     def test_accuracy(self) -> float | None:
