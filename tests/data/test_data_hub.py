@@ -6,6 +6,8 @@ import torch
 from PIL import Image
 
 from abstain.data import load, splits
+from abstain.data.hub import read_dataset
+from abstain.data.options import Options
 from abstain.errors import DataError
 
 
@@ -52,39 +54,35 @@ def test_streamed_dataset_has_no_length():
         load(pets().to_iterable_dataset())
 
 
-def test_hub_name(monkeypatch):
-    asked = []
-
-    def load_dataset(path, config):
-        asked.append((path, config))
-        return datasets.DatasetDict({"train": pets()})
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    assert load("hf:someone/pets").name == "pets"
-    load("hf:someone/pets:small")
-    assert asked == [("someone/pets", None), ("someone/pets", "small")]
+def test_the_only_part_is_the_training_split_whatever_it_is_called():
+    alone = datasets.DatasetDict({"test": pets()})
+    assert splits(alone) == ("train",)
+    assert len(load(alone)) == len(load(alone, split="test")) == 6
 
 
-def test_builtin_set_from_the_hub_is_kept(monkeypatch):
-    rows = datasets.Dataset.from_dict({"text": ["a", "b"] * 2, "label": [0, 1] * 2})
-    found = datasets.DatasetDict({"train": rows, "test": rows, "unsupervised": rows})
-    monkeypatch.setattr(datasets, "load_dataset", lambda path, config: found)
-    data = load("imdb")
-    assert data.ids[1] == "train-000001"
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    assert load("imdb").inputs == data.inputs
+def test_split_whose_labels_are_kept_back_does_not_count():
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    )
+
+    def part(labels):
+        rows = {"text": ["a", "b"], "label": labels}
+        return datasets.Dataset.from_dict(rows, features=features)
+
+    both = datasets.DatasetDict({"train": part([0, 1]), "test": part([-1, -1])})
+    assert splits(both) == ("train",)
+    assert splits(datasets.DatasetDict({**both, "dev": part([1, 1])})) == ("train", "validation")
 
 
-def test_offline_says_what_to_do(monkeypatch):
-    def load_dataset(path, config):
-        raise ConnectionError("Couldn't reach the hub\nmore lines")
+def test_weights_are_read_again_where_images_are_kept(cache):
+    weighted = pets().add_column("weight", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    options = Options(label="animal", weights="weight", cache=cache)
+    for _ in range(2):
+        data = read_dataset(weighted, options, keep=True)
+        assert data.weights.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(DataError, match=r"cannot be fetched .*\(Couldn't reach the hub\); connect"):
-        load("hf:someone/pets")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match="HF_HUB_OFFLINE"):
-        load("hf:someone/pets")
+
+def test_the_hub_needs_a_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="pip install datasets"):
         load("hf:someone/pets")

@@ -11,7 +11,7 @@ DATA, TRAINING, RUN = "Data", "Training", "Run"
 
 Source: TypeAlias = Annotated[
     str | None,
-    typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:NAME."),
+    typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:OWNER/NAME."),
 ]
 Label: TypeAlias = Annotated[
     str | None, typer.Option(help="The label column.", rich_help_panel=DATA)

@@ -16,13 +16,16 @@ _WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE
 
 
 def tune_process() -> None:
-    """Set what has to be set before torch starts. Idle threads sleep, and memory is kept.
+    """Set what libraries look at when they start. Idle threads sleep, and memory is kept.
 
     Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
     And a training step frees and asks for the same large blocks over and over: by default glibc
     gives each back to the system, which then clears it page by page.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if not sys.stderr.isatty():  # as our own bars
+        for library in ("HF_HUB", "HF_DATASETS"):
+            os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     processes, here = (os.environ.get(name) for name in _PROCESSES)
     if processes is not None and processes == here:
         # torchrun and Accelerate say where processes meet, a bare mpirun does not.

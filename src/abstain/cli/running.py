@@ -50,7 +50,7 @@ def speaks_for_all() -> bool:
 
 def new_folder(source: object, what: str, where: str = "runs") -> Path:
     """A name that says what was run, and that no earlier run has."""
-    stem = Path(str(source).removeprefix("hf:")).stem or "data"
+    stem = Path(str(source).removeprefix("hf:").replace(":", "-")).stem or "data"
     return Path(where) / f"{stem}-{what}-{datetime.now():%Y%m%d-%H%M%S}"
 
 

@@ -1,9 +1,9 @@
 """Sources of labelled data behind one contract: `load(source)` gives a `LabeledData`.
 
-A source is a built-in name, an image folder, a CSV, Parquet or JSONL file, an `.npz`, `hf:NAME`,
-or an object: arrays, a DataFrame, a torch or Hugging Face dataset. Encoders turn what was loaded
-into what a model sees. The names below are imported when first used, so that importing this
-package costs nothing.
+A source is a built-in name, an image folder, a CSV, Parquet or JSONL file, an `.npz`,
+`hf:OWNER/NAME`, or an object: arrays, a DataFrame, a torch or Hugging Face dataset. Encoders
+turn what was loaded into what a model sees. The names below are imported when first used, so that
+importing this package costs nothing.
 """
 
 from importlib import import_module

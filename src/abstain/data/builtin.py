@@ -215,9 +215,16 @@ def _read_split(folder: Path, files: list[Path], builtin: Builtin, options: Opti
 
 
 def _named(data: LabeledData, builtin: Builtin, split: str) -> LabeledData:
-    """The ids and the name that a built-in set has wherever it came from."""
+    """The ids, the name and the classes that a built-in set has wherever it came from."""
     ids = NumberedIds(len(data), f"{split}-", 6)
-    return replace(data, ids=ids, name=builtin.name, columns=())
+    # The hub writes "T - shirt / top".
+    same = [_letters(c) for c in data.classes] == [_letters(c) for c in builtin.classes]
+    classes = builtin.classes if same else data.classes
+    return replace(data, ids=ids, name=builtin.name, classes=classes, columns=())
+
+
+def _letters(name: str) -> str:
+    return name.replace(" ", "")
 
 
 def _from_hub(builtin: Builtin, stem: str, options: Options) -> LabeledData:

@@ -1,18 +1,16 @@
-"""Hugging Face datasets: `hf:NAME` from the hub, and dataset objects."""
+"""Hugging Face datasets: `hf:OWNER/NAME` from the hub, and dataset objects."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abstain.data.cache import cached, fingerprint, publish
 from abstain.data.contract import LabeledData
+from abstain.data.hub_fetch import fetch
 from abstain.data.layout import canonical, pick
 from abstain.data.options import Options
-from abstain.data.require import require
 from abstain.data.rows import ArrowRows
 from abstain.data.tabular import read_arrow
-from abstain.data.wording import some
 from abstain.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,13 +19,13 @@ if TYPE_CHECKING:
 
 def read_hub(name: str, options: Options, *, keep: bool = True) -> LabeledData:
     """A set of the hub; `NAME:CONFIG` chooses a configuration; `keep` caches decoded images."""
-    datasets = require("datasets", f"{name} on the hub")
-    path, _, config = name.partition(":")
-    try:
-        found = datasets.load_dataset(path, config or None)
-    except Exception as error:  # the library raises dozens of kinds, for one reason each
-        raise _not_fetched(name, error) from error
-    return read_dataset(found, options, name=path.rsplit("/", 1)[-1], keep=keep)
+    short = name.partition(":")[0].rsplit("/", 1)[-1]
+    return read_dataset(fetch(name), options, name=short, keep=keep)
+
+
+def hub_splits(name: str) -> tuple[str, ...]:
+    """The splits of a set of the hub, which is fetched where it is not here."""
+    return object_splits(fetch(name))
 
 
 def read_dataset(
@@ -45,6 +43,8 @@ def read_dataset(
 
     if isinstance(dataset, datasets.DatasetDict):
         names = {canonical(split): split for split in dataset}
+        if len(names) == 1:
+            names.setdefault("train", *names.values())  # whatever the only part is called
         dataset = dataset[names[pick(options.split, names, name)]]
     elif isinstance(dataset, datasets.Dataset):
         pick(options.split, ["train"], "a Dataset")
@@ -69,17 +69,31 @@ def read_dataset(
         )
 
     has_images = any(isinstance(f, datasets.Image) for f in dataset.features.values())
-    if not keep or not has_images:
+    if not keep or not has_images or options.weights:  # the cache keeps no weights
         return build()
     key = fingerprint([], dataset._fingerprint, *options.key())
     return cached(f"hub-{name}", key, options.cache, build)
 
 
 def object_splits(source: object) -> tuple[str, ...]:
-    """The splits of a source that is not a name."""
-    if type(source).__name__ == "DatasetDict" and isinstance(source, dict):
-        return tuple(canonical(str(split)) for split in source)
-    return ("train",)
+    """The splits of a source that is not a name; of a `DatasetDict` those with labels.
+
+    Many a set of the hub keeps the labels of its test split to itself and gives −1 for each.
+    """
+    if type(source).__name__ != "DatasetDict" or not isinstance(source, dict) or len(source) == 1:
+        return ("train",)
+    return tuple(canonical(str(split)) for split in source if _has_labels(source[split]))
+
+
+def _has_labels(dataset: "datasets.Dataset") -> bool:
+    import datasets
+    import pyarrow.compute as pc
+
+    label = _only_class_label(dataset) or "label"
+    if not isinstance(dataset.features.get(label), datasets.ClassLabel) or not len(dataset):
+        return True
+    given = dataset.select_columns([label]).with_format("arrow")[:].column(label)
+    return bool(pc.min(given).as_py() != -1)
 
 
 def _only_class_label(dataset: "datasets.Dataset") -> str | None:
@@ -107,13 +121,3 @@ def _rows(dataset: "datasets.Dataset", options: Options) -> ArrowRows:
     if not path.exists():
         publish(path, write)
     return ArrowRows(path=path)
-
-
-def _not_fetched(name: str, error: Exception) -> DataError:
-    first = some(str(error).splitlines()[:1] or [type(error).__name__])
-    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
-    why = "HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set" if offline else f"{first}"
-    return DataError(
-        f"{name} cannot be fetched from the hub ({why}); connect to the network, or fetch it on "
-        "another machine and give its Parquet files as the source"
-    )

@@ -45,8 +45,9 @@ def load(
     Args:
         source: a built-in name (see `BUILTIN`; it wins over a file of that name, which ./NAME
             means), an image folder with one sub-folder per class, a CSV, TSV, Parquet, JSONL or
-            `.npz` file, a folder with train.csv, test.parquet, …, `hf:NAME` for the Hugging Face
-            hub; or data: `(X, y)`, a pandas DataFrame, a torch or Hugging Face dataset.
+            `.npz` file, a folder with train.csv, test.parquet, …, `hf:OWNER/NAME` or
+            `hf:OWNER/NAME:CONFIG` for the Hugging Face hub; or data: `(X, y)`, a pandas
+            DataFrame, a torch or Hugging Face dataset.
         split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" unless said.
@@ -103,16 +104,18 @@ def load(
 def splits(source: Source) -> tuple[str, ...]:
     """The splits that a source is known to have, without reading it.
 
-    What lies on the hub is not asked; `hf:` sources answer with train only.
+    What lies on the hub is fetched for that; only splits with labels count.
 
     >>> splits("digits")
     ('train', 'test')
     """
     from abstain.data.arrays import npz_splits
-    from abstain.data.hub import object_splits
+    from abstain.data.hub import hub_splits, object_splits
 
     if not _is_name(source):
         return object_splits(source)
+    if isinstance(source, str) and source.startswith("hf:"):
+        return hub_splits(source.removeprefix("hf:"))
     if isinstance(source, str) and source in BUILTIN:
         return ("train", "test")
     path = Path(os.fspath(source)).expanduser()  # type: ignore[call-overload]
@@ -187,6 +190,6 @@ def _not_found(source: str) -> DataError:
             f"source must be a file or folder that exists, got {source}{did_you_mean(source, near)}"
         )
     return DataError(
-        f"source must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or hf:NAME, "
-        f"got {source!r}{did_you_mean(source, BUILTIN)}"
+        f"source must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or "
+        f"hf:OWNER/NAME, got {source!r}{did_you_mean(source, BUILTIN)}"
     )
