@@ -103,7 +103,7 @@ def test_json_is_the_summary(here):
 
 def test_without_a_folder_it_finds_a_new_one(here):
     folder = json.loads(run("audit", "blobs.npz", "--epochs", 2, "--json"))["folder"]
-    assert re.fullmatch(r"audits/blobs-audit-\d{8}-\d{6}", folder)
+    assert re.fullmatch(r"audits/blobs-audit-\d{8}-\d{6}-\d{3}", folder)
     assert (here / folder / "report.html").exists()
 
 
@@ -131,7 +131,7 @@ def test_features_are_a_file_or_columns(here):
     [
         ("", "give one of SOURCE and --resume AUDIT"),
         ("blobs.npz --resume x", "give one of SOURCE and --resume AUDIT"),
-        ("--resume nowhere", "which has no run.json"),
+        ("--resume nowhere", "which is no folder"),
         ("--resume nowhere --epochs 3", "--resume takes everything from its folder"),
         ("blobs.npz --method shedule", "did you mean schedule?"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),

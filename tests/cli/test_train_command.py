@@ -143,17 +143,17 @@ TWO = "two.npz"
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
         ("blobs.npz --flip 0.2 --flip-kind odd", "flip_kind must be one of symmetric"),
         ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
-        ("blobs.npz --model resnet-18", "unknown model 'resnet-18'; did you mean resnet18?"),
+        ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
         ("blobs.npz --model mnist-cnn", "mnist-cnn"),
         ("blobs.npz --model nowhere.py:Net", "the model's file does not exist"),
         ("blobs.npz --label colour", "colour"),
         ("blobs.npz --test missing.csv", "missing.csv"),
         ("missing.csv", "source must be a file or folder that exists, got missing.csv"),
         ("digitz", "did you mean digits?"),
-        ("--resume nowhere", "which has no run.json"),
+        ("--resume nowhere", "which is no folder"),
         ("--resume nowhere --epochs 3", "--resume takes everything from its folder"),
         ("--resume nowhere --dry-run", "--resume takes everything from its folder"),
-        ("--from nowhere", "which has no run.json"),
+        ("--from nowhere", "which is no folder"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_leaves_no_folder(here, capsys, arguments, message):
@@ -170,7 +170,7 @@ def test_a_folder_in_use_is_left_as_it_is(here, capsys):
     run("blobs.npz", "--epochs", 1, "--out", "run")
     before = weights(here / "run")
     message = error_of(capsys, "blobs.npz", "--epochs", 2, "--out", "run")
-    assert "folder must be new or empty, got run; go on with it by resume" in message
+    assert "folder must be new or empty, got run; go on with it by --resume" in message
     assert weights(here / "run") == before
 
 

@@ -46,6 +46,8 @@ def test_one_class_only(tmp_path):
 def test_class_with_one_sample(tmp_path):
     with pytest.raises(DataError, match="got one of b, d"):
         load(write(tmp_path / "t.csv", "x,label\n1,a\n2,a\n3,b\n4,c\n5,c\n6,d\n"))
+    with pytest.raises(DataError, match=r"got one of Rmoe; .*did you mean Rome\?"):
+        load(write(tmp_path / "t.csv", "x,label\n1,Rome\n2,Oslo\n3,Rome\n4,Oslo\n5,Rmoe\n"))
 
 
 @pytest.mark.parametrize("bad", ["inf", "-inf", "1e300"])

@@ -250,7 +250,7 @@ def test_options_of_the_source_are_taken_up_again(photos, tmp_path):
 def test_no_run_is_written_over_and_no_half_made_folder_is_left(tmp_path, monkeypatch):
     taken = tmp_path / "taken"
     train(small.blobs(20), SHORT, folder=taken)
-    with pytest.raises(AbstainError, match=r"new or empty, got .*; go on with it by resume"):
+    with pytest.raises(AbstainError, match=r"new or empty, got .*; go on with it by resume=True"):
         train(small.blobs(20), SHORT, folder=taken)
     (tmp_path / "file").write_text("")
     for bad in (tmp_path / "file", tmp_path / "file" / "run"):

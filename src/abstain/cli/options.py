@@ -101,7 +101,9 @@ AsJson: TypeAlias = Annotated[
 ]
 
 
-_ARGUMENT = re.compile(r"\b(label|features|ignore|image_size|skip_bad)=(\(\d+, \d+\)|'[^']*'|\w*)")
+_ARGUMENT = re.compile(
+    r"\b(label|features|ignore|image_size|skip_bad|resume)=(\(\d+, \d+\)|'[^']*'|\w*)"
+)
 """What errors of `abstain.data` advise a program to say."""
 
 

@@ -117,6 +117,7 @@ def predict(
         Path | None,
         typer.Option(
             "--output",
+            "--out",
             "-o",
             help=f"Where to write, .csv or .parquet; {_DEFAULT} unless said.",
             rich_help_panel=_OUTPUT,

@@ -51,7 +51,8 @@ def speaks_for_all() -> bool:
 def new_folder(source: object, what: str, where: str = "runs") -> Path:
     """A name that says what was run, and that no earlier run has."""
     stem = Path(str(source).removeprefix("hf:").replace(":", "-")).stem or "data"
-    return Path(where) / f"{stem}-{what}-{datetime.now():%Y%m%d-%H%M%S}"
+    moment = f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]  # two may be begun in one second
+    return Path(where) / f"{stem}-{what}-{moment}"
 
 
 def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401

@@ -76,9 +76,11 @@ def check_counts(labels: Labels, *, where: str) -> None:
         )
     single = [name for name, count in zip(labels.classes, counts, strict=True) if count == 1]
     if single:
+        others = [name for name in held if name not in single]
         raise DataError(
             f"{where} must hold two samples or more of a class, got one of {some(single)}; "
             "add samples, merge the class into another or leave it out"
+            f"{did_you_mean(single[0], others)}"
         )
 
 

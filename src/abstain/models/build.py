@@ -43,8 +43,8 @@ def build_model(
     torch.Size([2, 3])
     >>> build_model("resnet-18", input_shape=(3, 32, 32), num_outputs=11)
     Traceback (most recent call last):
-    abstain.errors.AbstainError: unknown model 'resnet-18'; did you mean resnet18? Known: \
-mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME for your own
+    abstain.errors.AbstainError: model must be one of mnist-cnn, cifar-cnn, resnet18, lstm, \
+lstm-attention, mlp, or PATH.py:NAME for your own, got 'resnet-18'; did you mean resnet18?
     """
     with ExitStack() as stack:
         # On the CPU whatever the default device is: the same seed then gives the same weights on
@@ -101,7 +101,8 @@ def _check_name(name: str) -> None:
         raise AbstainError(f"{name} must say what to use of that file, as in {name}:Net")
     if name not in MODELS:
         close = get_close_matches(name.lower(), MODELS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ";"
+        hint = f"; did you mean {close[0]}?" if close else ""
         raise AbstainError(
-            f"unknown model {name!r}{hint} Known: {', '.join(MODELS)}, or PATH.py:NAME for your own"
+            f"model must be one of {', '.join(MODELS)}, or PATH.py:NAME for your own, "
+            f"got {name!r}{hint}"
         )

@@ -54,7 +54,7 @@ class RunFolder:
                 f"folder must be one that can be made, got {self.path}: {error}"
             ) from error
         if taken:
-            how = "; go on with it by resume" if (self.path / _ABOUT).exists() else ""
+            how = "; go on with it by resume=True" if (self.path / _ABOUT).exists() else ""
             raise AbstainError(f"folder must be new or empty, got {self.path}{how}")
 
     def about(self) -> dict[str, Any]:
@@ -63,10 +63,13 @@ class RunFolder:
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise AbstainError(
-                f"folder must be that of a run, got {self.path}, which has no {_ABOUT}: if a run "
-                "was killed there before it began, remove the folder and start it again"
-            ) from None
+            why = (
+                f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
+                "folder and start it again"
+                if self.path.is_dir()
+                else "which is no folder"
+            )
+            raise AbstainError(f"folder must be that of a run, got {self.path}, {why}") from None
         except (OSError, ValueError) as error:
             raise AbstainError(f"folder must be that of a run, got {self.path}: {error}") from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:

@@ -148,7 +148,7 @@ class Recipe:
             if self.rate is None:
                 raise AbstainError(
                     "rate must be given for the analytical stop, got none: it is the share of "
-                    "wrong labels; without knowing it, use stop='validation' or method 'schedule'"
+                    "wrong labels; without knowing it, use method 'auto' or 'ves'"
                 )
             if self.loss != "gamblers" or isinstance(self.payoff, str):
                 raise AbstainError(
