@@ -134,7 +134,7 @@ def test_every_network_learns(name):
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(AbstainError, match=r"PATH\.py:NAME .*did you mean mnist-cnn\?"):
         build("MNIST_CNN")
-    with pytest.raises(AbstainError, match="one of mnist-cnn, .* got 'zebra'$"):
+    with pytest.raises(AbstainError, match=r"one of mnist-cnn, .* got 'zebra'$"):
         build("zebra")
     with pytest.raises(AbstainError, match=r"net\.py must say what to use of that file"):
         build("net.py")
