@@ -327,3 +327,13 @@ def test_defaults_beat_cross_entropy_on_a_small_table_and_cost_nothing_when_it_i
     }
     assert accuracy["auto"] >= accuracy["nll"] + (0.02 if flip else 0)
     assert accuracy["auto"] > 0.9
+
+
+def test_large_images_on_a_cpu_are_warned_of(caplog):
+    images = torch.zeros(8, 1, 65, 66, dtype=torch.uint8)
+    for model, said in ((None, "images of 65×66 pixels take long on a CPU"), ("resnet18", "")):
+        caplog.clear()
+        recipe = Recipe(epochs=2, warm_up=1, precision="fp32", batch=8, model=model)
+        train((images, [0, 1] * 4), recipe)
+        assert said in caplog.text
+        assert bool(caplog.text) == bool(said)

@@ -1,5 +1,6 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,7 @@ Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
 
 _EVALUATED_NUMBERS = 2**20
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -151,6 +153,8 @@ def train(
     encoder = load_encoder(place.path) if place and about else fit_encoder(data)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = _model(model, task, recipe, resumed=about is not None)
+    if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
+        _warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
     layout = _agreed_layout(model, task, recipe, state)
     memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
@@ -338,6 +342,15 @@ def _model(
     if isinstance(model, Pair):
         return Pair(_widened(model.first, task), _widened(model.second, task)), None
     return _widened(model, task), None
+
+
+def _warn_of_large_images(model: str | None, encoder: Encoder) -> None:
+    if model == "resnet18":  # chosen for the size of the images
+        _log.warning(
+            "images of %d×%d pixels take long on a CPU: image_size=64 (--image-size 64) makes them "
+            "smaller, for a network that is many times as fast",
+            *encoder.input_shape[-2:],
+        )
 
 
 def _widened(model: torch.nn.Module, task: Task) -> torch.nn.Module:
