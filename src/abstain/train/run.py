@@ -154,7 +154,7 @@ def train(
     task = _task(data, test_data, encoder, recipe, state)
     model, name = _model(model, task, recipe, resumed=about is not None)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
-        _warn_of_large_images(name, encoder)
+        warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
     layout = _agreed_layout(model, task, recipe, state)
     memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
@@ -344,8 +344,9 @@ def _model(
     return _widened(model, task), None
 
 
-def _warn_of_large_images(model: str | None, encoder: Encoder) -> None:
-    if model == "resnet18":  # chosen for the size of the images
+def warn_of_large_images(model: str | None, encoder: Encoder) -> None:
+    """Say how a training on a CPU would be quicker, where the network was chosen for the size."""
+    if model == "resnet18":
         _log.warning(
             "images of %d×%d pixels take long on a CPU: image_size=64 (--image-size 64) makes them "
             "smaller, for a network that is many times as fast",
