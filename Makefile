@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Idle OpenMP threads that spin make torch ten times slower when another program holds a core.
 export OMP_WAIT_POLICY ?= passive
+# The profiler of torch, by which memory is measured, says whenever it starts and stops.
+export KINETO_LOG_LEVEL ?= 99
 
 .PHONY: help setup demo compare test test-slow lint types layers bench clean
 
