@@ -65,10 +65,16 @@ def weights(folder):
 def test_it_trains_and_says_what_came_of_it(here):
     output = run("blobs.npz", "--epochs", 3, "--test", "blobs.npz", "--out", "run")
     assert output.startswith("Done: all 3 epochs are done; cross-entropy ")
-    for line in ("test accuracy", "agreement with the given training labels", "mean stake"):
+    for line in ("test accuracy", "agreement with the given training labels"):
         assert re.search(rf"{line} +\d[\d.]*%\n", output), output
+    assert "stake" not in output  # auto does not bet
     assert "abstain predict run SOURCE" in output
     assert (here / "run" / "model.safetensors").exists()
+
+
+def test_a_method_that_bets_says_how_much(here):
+    output = run("blobs.npz", "--method", "schedule", "--epochs", 3, "--out", "run")
+    assert re.search(r"mean stake, what is not kept in reserve +\d[\d.]*%\n", output), output
 
 
 def test_json_is_one_object_for_machines(here):

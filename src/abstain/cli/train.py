@@ -240,8 +240,9 @@ def _train(
         return
     console = Console(highlight=False)
     console.print(f"Done: {trained.outcome}.", soft_wrap=True)
+    bets = trained.recipe.loss == "gamblers"  # by other losses nothing is kept in reserve
     for name, text in _FIGURES.items():
-        if name in summary:
+        if name in summary and (bets or name != "stake"):
             console.print(f"  {text:<42} {_percent(summary[name]):>7}")
     console.print(f"  {'the run, its model and its history':<42} {place}", soft_wrap=True)
     console.print(
@@ -253,7 +254,7 @@ _FIGURES = {
     "test_accuracy": "test accuracy",
     "validation_accuracy": "agreement with held-out labels",
     "train_accuracy": "agreement with the given training labels",
-    "stake": "mean stake",
+    "stake": "mean stake, what is not kept in reserve",
 }
 
 
