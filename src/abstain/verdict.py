@@ -1,0 +1,292 @@
+"""The verdict on the labels of a data set: what it says, how it is written, how it is read again.
+
+An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
+issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
+that a label is right), summary.json (written last: a folder that has it is whole) and report.html,
+which `abstain.report` adds.
+"""
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from abstain.data import LabeledData, load
+from abstain.data.cache import publish
+from abstain.data.given_features import is_feature_file
+from abstain.data.require import require
+from abstain.errors import AbstainError
+from abstain.scores.detection import Detection
+from abstain.scores.label_quality import Duplicates, LabelQuality, PairSummary, pair_summary
+from abstain.scores.noise_rate import Interval, NoiseEstimate
+from abstain.train.folder import RunFolder
+from abstain.train.run import Trained
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+COLUMNS = (
+    "id",
+    "is_label_issue",
+    "label_score",
+    "given_label",
+    "predicted_label",
+    "confidence",
+    "abstention",
+)
+BUDGET = 100
+"""Labels that a person may want to look at first, in an hour."""
+
+# Beyond this many classes a matrix is no longer for people, and summary.json is.
+_SHOWN_CLASSES = 100
+_SHOWN_PAIRS = 50
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Audit:
+    """The verdict on the labels of a data set."""
+
+    data: LabeledData
+    """What was audited, with planted errors where the recipe asked for them."""
+    quality: LabelQuality
+    estimate: NoiseEstimate
+    duplicates: Duplicates
+    detection: Detection | None
+    """How much of the verdict is right, known only for errors planted on purpose."""
+    trained: Trained | None
+    """The training; None where probabilities were given."""
+    sources: Mapping[str, Any]
+    """Where the data came from, as far as it can be said in words; None for data in memory."""
+    seconds: float
+    folder: Path | None
+
+    def __repr__(self) -> str:
+        """The verdict in a line: a notebook would print every label."""
+        rate = self.noise_rate
+        return (
+            f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
+            f"(95% interval {rate.low:.1%} to {rate.high:.1%}), {self.flagged:,} flagged>"
+        )
+
+    @property
+    def noise_rate(self) -> Interval:
+        """Share of wrong labels, with its 95% interval."""
+        return self.estimate.rate
+
+    @property
+    def model(self) -> torch.nn.Module | None:
+        """The trained model; None where probabilities were given."""
+        return self.trained.model if self.trained else None
+
+    @property
+    def given(self) -> npt.NDArray[np.int64]:
+        """The given label of each sample, as a class index."""
+        return self.data.given.numpy()
+
+    @property
+    def flagged(self) -> int:
+        """How many labels should be looked at."""
+        return int(self.estimate.is_label_issue.sum())
+
+    @property
+    def budget(self) -> int:
+        """How many of the worst labels the expectation in the summary is for."""
+        return min(BUDGET, len(self.data))
+
+    @property
+    def budgets(self) -> list[int]:
+        """Budgets to choose from: 10, 20, 50, 100, … up to all that are estimated to be wrong."""
+        most = max(self.budget, math.ceil(self.noise_rate.value * len(self.data)))
+        steps = (digit * 10**power for power in range(1, 20) for digit in (1, 2, 5))
+        return [*itertools.takewhile(lambda size: size < most, steps), most]
+
+    @property
+    def planted(self) -> npt.NDArray[np.bool_] | None:
+        """Which labels were made wrong on purpose; None where none were."""
+        if self.detection is None or self.data.true is None:
+            return None
+        planted: npt.NDArray[np.bool_] = self.given != self.data.true.numpy()
+        return planted
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.int64]:
+        """Indices of all samples, the worst label first."""
+        return self.quality.worst_first()
+
+    @cached_property
+    def pairs(self) -> PairSummary:
+        """Which class is taken for which among the flagged labels, the most frequent first."""
+        return pair_summary(self.quality, self.given, self.estimate.is_label_issue)
+
+    @cached_property
+    def issues(self) -> "pa.Table":
+        """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
+        pa = require("pyarrow", "the table of issues")
+        order, names = self.order, pa.array(self.data.classes, pa.string())
+        columns = {
+            "id": pa.array(self.data.ids[:], pa.string()).take(order),
+            "is_label_issue": self.estimate.is_label_issue[order],
+            "label_score": self.quality.label_score[order],
+            "given_label": names.take(self.given[order]),
+            "predicted_label": names.take(self.quality.predicted_label[order]),
+            "confidence": self.quality.confidence[order],
+            "abstention": self.quality.abstention[order],
+        }
+        return pa.table({name: columns[name] for name in COLUMNS})
+
+    def summary(self) -> dict[str, Any]:
+        """The verdict in plain values, for summary.json and for machines."""
+        classes = self.data.classes
+        counts = np.bincount(self.given, minlength=len(classes)).tolist()
+        flagged = np.bincount(
+            self.given[self.estimate.is_label_issue], minlength=len(classes)
+        ).tolist()
+        pairs = zip(*(x[:_SHOWN_PAIRS].tolist() for x in self._pair_columns()), strict=True)
+        summary: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": "audit",
+            "name": self.data.name,
+            "inputs": self.data.kind,
+            "sources": dict(self.sources),
+            "samples": len(self.data),
+            "classes": list(classes),
+            "noise_rate": _plain(self.noise_rate),
+            "flagged": self.flagged,
+            "budget": self.budget,
+            "expected_wrong": _plain(self.estimate.expected_wrong(self.budget)),
+            "budgets": [
+                {"budget": size, "expected_wrong": _plain(self.estimate.expected_wrong(size))}
+                for size in self.budgets
+            ],
+            "per_class": [
+                {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
+                for name, n, k, rate in zip(
+                    classes, counts, flagged, self.estimate.per_class, strict=True
+                )
+            ],
+            "pairs": [
+                {"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs
+            ],
+            "disagreeing_duplicates": len(self.duplicates),
+            "seconds": round(self.seconds, 3),
+        }
+        if len(classes) <= _SHOWN_CLASSES:
+            summary["transition"] = self.estimate.transition.round(6).tolist()
+        if self.trained:
+            summary["method"] = self.trained.recipe.method
+            summary["training"] = self.trained.summary()
+        if self.detection and (planted := self.planted) is not None:
+            worst = int(planted[self.order[: self.budget]].sum())
+            summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
+        return summary
+
+    def _pair_columns(self) -> tuple[npt.NDArray[np.int64], ...]:
+        return self.pairs.given, self.pairs.predicted, self.pairs.count
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write the tables and, last, summary.json; each whole or not at all."""
+        pa = require("pyarrow", "writing issues")
+        csv = require("pyarrow.csv", "writing issues")
+        parquet = require("pyarrow.parquet", "writing issues")
+        place, table = Path(folder), self.issues
+        right = 1 - self.estimate.wrong_probability.astype(np.float64)
+        weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
+        text = json.dumps(self.summary(), indent=2, default=str) + "\n"
+        with RunFolder(place).writing():
+            publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
+            publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
+            publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
+            publish(place / "summary.json", lambda path: _write_text(path, text))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SavedAudit:
+    """What a finished audit left in its folder."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+    issues: "pa.Table"
+    """Every label, the worst first."""
+    weights: "pa.Table"
+    """How probable it is that a label is right, in the order of the source."""
+
+    def __repr__(self) -> str:
+        """Without its tables."""
+        return f"<SavedAudit {self.folder}: {len(self.issues):,} labels>"
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
+        """Read an audit's folder, or say what is wrong with it."""
+        parquet = require("pyarrow.parquet", "reading an audit")
+        place = Path(folder)
+        try:
+            text = (place / "summary.json").read_text(encoding="utf-8")
+            summary = json.loads(text)
+        except (OSError, ValueError) as error:
+            if (place / "run.json").exists():
+                raise AbstainError(
+                    f"{folder} must be a finished audit, but has no verdict yet; go on with: "
+                    f"abstain audit --resume {folder}"
+                ) from None
+            raise AbstainError(
+                f"audit must be the folder of an audit, got {folder}: {error}"
+            ) from error
+        if not isinstance(summary, dict) or summary.get("kind") != "audit":
+            raise AbstainError(
+                f"audit must be the folder of an audit, got {folder}, which is that of a training; "
+                "run: abstain audit SOURCE"
+            )
+        if summary.get("format") != FORMAT:
+            raise AbstainError(
+                f"{place / 'summary.json'} must be of format {FORMAT}; it is of another version "
+                "of abstain"
+            )
+        try:
+            issues = parquet.read_table(place / "issues.parquet")
+            weights = parquet.read_table(place / "weights.parquet")
+        except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
+            raise AbstainError(f"{folder} must be whole, got: {error}") from error
+        return cls(folder=place, summary=summary, issues=issues, weights=weights)
+
+    def load(self) -> LabeledData:
+        """The data that were audited, from where they came; without what was planted."""
+        sources = self.summary["sources"]
+        if sources["train"] is None:
+            raise AbstainError(
+                f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
+                "save them to a file and audit that, or export to csv or parquet"
+            )
+        options = as_tuples(sources)
+        if is_feature_file(options.get("features")):
+            options = {**options, "features": None, "to_show": True}
+        data = load(sources["train"], **options)
+        if set(data.ids) != set(self.issues.column("id").to_pylist()):
+            raise AbstainError(
+                f"{sources['train']} must hold the samples that were audited, got others: "
+                "audit it again"
+            )
+        return data
+
+
+def as_tuples(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of sources; JSON has only lists."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in sources["options"].items()}
+
+
+def _plain(interval: Interval) -> dict[str, float | None]:
+    """As JSON can say it: a class without labels has a share of none."""
+    return {name: x if x == x else None for name, x in asdict(interval).items()}
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
