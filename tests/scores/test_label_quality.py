@@ -52,7 +52,21 @@ def test_where_wrong_labels_go_tells_them_apart():
     )
     wrong = given != true
     score = average_precision_score(wrong, -label_quality(ledger, given).label_score)
-    assert score > average_precision_score(wrong, -ledger.evidence.numpy()) + 0.01
+    assert score > average_precision_score(wrong, -ledger.log_odds.numpy()) + 0.01
+
+
+def test_of_two_labels_the_more_absurd_one_is_worse():
+    """Both are hopeless, and no belief says more than that; the logits do."""
+    given = np.arange(200) % 4
+    ledger = Ledger(200)
+    for epoch in range(4):
+        logits = torch.zeros(200, 4)
+        logits[np.arange(200), given] = 6.0
+        logits[:40, :] = 0.0
+        logits[np.arange(40), (given[:40] + 1) % 4] = 12.0
+        logits[np.arange(40), given[:40]] = -torch.arange(40.0)
+        ledger.update(torch.arange(200), logits, torch.tensor(given), None, False, epoch=epoch)
+    assert label_quality(ledger, given).worst_first()[:40].tolist() == list(range(39, -1, -1))
 
 
 def test_a_sample_never_seen_gets_the_score_of_all():

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from abstain.errors import AbstainError
 from abstain.scores.ledger import EVIDENCE_FLOOR, SNAPSHOT_EPOCHS, Ledger, reduced
 
-COLUMNS = ("belief", "margin", "evidence", "wrong", "visits", "abstention", "payoff")
+COLUMNS = ("belief", "margin", "evidence", "log_odds", "wrong", "visits", "abstention", "payoff")
 SAMPLES, CLASSES = 20, 5
 
 
@@ -39,6 +39,7 @@ class SlowLedger:
                     "margin": q[y] - max(others),
                     "wrong": classes.index(max(classes)) != y,
                     "evidence": math.log(odds),
+                    "log_odds": classes[y] - max(z for j, z in enumerate(classes) if j != y),
                     "epoch": epoch,
                     "weight": 1 / epoch if epoch else 2**-10,
                     "rival": q.index(max(others)),
@@ -57,7 +58,7 @@ class SlowLedger:
                 return sum(values)
             if not values:
                 return math.nan
-            if name == "evidence":
+            if name in ("evidence", "log_odds"):
                 return np.average(values, weights=[visit["weight"] for visit in visits])
             return math.fsum(values) / len(values) if name in ("belief", "margin") else values[-1]
 
@@ -146,6 +147,7 @@ def test_a_visit_that_is_not_finite_is_not_counted(bad):
     assert ledger.belief.tolist() == [0.5, 0.5]
     assert ledger.abstention.isnan().tolist() == [True, False]
     assert ledger.evidence.tolist() == [0.0, 0.0]
+    assert ledger.log_odds.tolist() == [0.0, 0.0]
     assert ledger.snapshots[0].rival.tolist() == [-1, 0]
 
 
@@ -354,7 +356,7 @@ def test_table_has_a_row_per_sample_and_nan_where_nothing_is_known():
     assert list(table) == ["id", "given", *COLUMNS]
     assert {len(column) for column in table.values()} == {SAMPLES}
     assert table["id"][3] == "3.png"
-    for name in ("belief", "margin", "evidence", "abstention", "payoff"):
+    for name in ("belief", "margin", "evidence", "log_odds", "abstention", "payoff"):
         assert np.isnan(table[name][-3:]).all()
         assert np.isfinite(table[name][table["visits"] > 0]).all()
     assert table["visits"][-3:].tolist() == table["wrong"][-3:].tolist() == [0, 0, 0]

@@ -126,6 +126,8 @@ def label_quality(
     if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
         evidence = _evidence(snapshots)
+    else:
+        evidence = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
     return _judged(
         labels,
         rival=_rival(snapshots),
@@ -135,7 +137,7 @@ def label_quality(
         contradicted=_contradicted(single, labels),
         rival_share=_share(belief - margin, belief),
         held_out=held_out,
-        untaught=single[0].confidence if numbers[:2] == [0, 1] else None,
+        sureness=_sureness(numbers, single, early),
         abstention=ledger.abstention.numpy(force=True),
     )
 
@@ -249,6 +251,7 @@ def class_summary(
 
 
 _ROWS_AT_ONCE = 2**16
+_FEW_TO_MANY = (3_000, 10_000)  # samples; see `_sureness`
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
@@ -264,11 +267,11 @@ def _judged(
     abstention: Floats,
     num_classes: int = 0,
     held_out: HeldOut | None = None,
-    untaught: Floats | None = None,
+    sureness: Floats | None = None,
 ) -> LabelQuality:
     classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
     noise = fit_noise_model(
-        given, rival, evidence, early, epochs, contradicted, classes, held_out, untaught
+        given, rival, evidence, early, epochs, contradicted, classes, held_out, sureness
     )
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
@@ -314,6 +317,22 @@ def _early(
         surest = np.maximum(surest, epoch.confidence)
     confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
     return Beliefs(predicted=predicted, confidence=confidence), tuple(single[1:6])
+
+
+def _sureness(numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs) -> Floats | None:
+    """How sure the model was of each sample while it hardly knew its label; None where not kept.
+
+    The more samples there are, the less each label does to the model: of many, the third and fifth
+    epoch may be asked too, which know far more of what is hard.
+    """
+    if list(numbers[:3]) != [0, 1, 2]:
+        return single[0].confidence if list(numbers[:2]) == [0, 1] else None
+    few, many = _FEW_TO_MANY
+    weight = np.float32(np.clip((len(early.confidence) - few) / (many - few), 0, 1))
+    sureness = early.confidence.copy()
+    for epoch in single[2:4] if weight else ():
+        sureness += weight * epoch.confidence
+    return sureness
 
 
 def _contradicted(single: Sequence[Beliefs], given: npt.NDArray[np.int32]) -> float:
@@ -365,6 +384,20 @@ def _evidence(snapshots: Sequence[Snapshot]) -> Floats:
         evidence: Floats = (odds.sum(0) / seen.sum(0)).astype(np.float32)
     typical = np.nanmedian(np.abs(evidence)) if seen.any() else 0
     return evidence * np.float32(_TYPICAL_EVIDENCE / max(float(typical), EVIDENCE_FLOOR))
+
+
+def _dealt_out(evidence: Floats, log_odds: Floats) -> Floats:
+    """The same values of evidence, the least for the label of the least log odds, and so on.
+
+    Log odds tell best which of two labels is worse, but their scale is that of the logits, which
+    every network has its own of; evidence is bounded, and a unit of it means the same everywhere.
+    """
+    dealt = np.full_like(evidence, np.nan)
+    seen = np.flatnonzero(~np.isnan(evidence))
+    # Of hopeless labels the evidence is the same; that must not undo their order.
+    values = np.sort(evidence[seen]) + np.linspace(0, 1e-3, len(seen), dtype=np.float32)
+    dealt[seen[_ascending(log_odds[seen])]] = values
+    return dealt
 
 
 def _share(rival_belief: Floats, belief: Floats) -> Floats:

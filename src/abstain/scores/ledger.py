@@ -27,10 +27,21 @@ EVIDENCE_FLOOR = 0.01
 # Sums are whole multiples of 2⁻³²: adding integers is exact, so neither the order of the batches
 # nor the number of processes changes a bit of them, and 2³¹ visits fit.
 _UNITS = 2**32
-_VISITS, _WRONG, _BELIEF, _RIVAL, _WEIGHT, _EVIDENCE = range(6)
+_VISITS, _WRONG, _BELIEF, _RIVAL, _WEIGHT, _EVIDENCE, _LOG_ODDS = range(7)
+_TINY = torch.finfo(torch.float32).tiny
 # In the first epoch the model knows little: it counts only for a sample not seen in any other.
 _FIRST_EPOCH_WEIGHT = 2.0**-10
 _NO_CLASS, _NO_BELIEF = -1, -1.0
+_STATISTICS = (
+    "belief",
+    "margin",
+    "evidence",
+    "log_odds",
+    "wrong",
+    "visits",
+    "abstention",
+    "payoff",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +58,13 @@ class Snapshot:
 
 
 class Ledger:
-    """Statistics of each sample over training, 124 bytes a sample, on the device of the training.
+    """Statistics of each sample over training, 132 bytes a sample, on the device of the training.
 
     Kept are sums over all visits of a sample (how many there were, how many predictions were
-    wrong, the belief in the given label and in the likeliest other one, the evidence for the given
-    label), the abstention f_0 and the payoff λ of the last visit, and snapshots of a few epochs. A
-    visit whose logits are not finite tells nothing: it is not counted, and leaves an abstention of
-    NaN.
+    wrong, the belief in the given label and in the likeliest other one, the evidence and the log
+    odds for the given label), the abstention f_0 and the payoff λ of the last visit, and snapshots
+    of a few epochs. A visit whose logits are not finite tells nothing: it is not counted, and
+    leaves an abstention of NaN.
 
     Where several processes train one model, each keeps a ledger of its own and calls `update` in
     every step, if only with an empty batch, so that their steps agree; `reduced` makes the ledger
@@ -76,12 +87,12 @@ class Ledger:
     tensor([1, 0, 1])
     """
 
-    BYTES_PER_SAMPLE = 6 * 8 + 3 * 4 + len(SNAPSHOT_EPOCHS) * (4 + 2 + 2)
+    BYTES_PER_SAMPLE = 7 * 8 + 3 * 4 + len(SNAPSHOT_EPOCHS) * (4 + 2 + 2)
 
     def __init__(self, num_samples: int, device: torch.device | str = "cpu") -> None:
         if num_samples < 1:
             raise AbstainError(f"num_samples must be at least 1, got {num_samples}")
-        self._sums = torch.empty(num_samples, 6, dtype=torch.int64, device=device)
+        self._sums = torch.empty(num_samples, 7, dtype=torch.int64, device=device)
         self._abstention = torch.empty(num_samples, dtype=torch.float32, device=device)
         self._payoff = torch.empty_like(self._abstention)
         self._last_step = torch.empty(num_samples, dtype=torch.int32, device=device)
@@ -142,9 +153,12 @@ class Ledger:
         floor = EVIDENCE_FLOOR * total
         weight = total * (1 / epoch if epoch else _FIRST_EPOCH_WEIGHT)
         evidence = torch.log((bet + floor) / (rival + floor)) * weight
+        # One of the two is 1; that of a hopeless one may underflow.
+        log_odds = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * weight
         # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
         # logits are not finite, and then the whole row becomes 0.
-        visit = torch.cat((total, total * wrong, bet, rival, weight, evidence), -1).div_(total)
+        columns = (total, total * wrong, bet, rival, weight, evidence, log_odds)
+        visit = torch.cat(columns, -1).div_(total)
         if epoch in SNAPSHOT_EPOCHS:
             self._keep(SNAPSHOT_EPOCHS.index(epoch), index, others, visit)
         self._sums.index_add_(0, index, visit.mul_(_UNITS).nan_to_num_(0.0).long())
@@ -197,6 +211,15 @@ class Ledger:
         beliefs or margins wherever a model ends up learning some of them by heart.
         """
         return (self._sums[:, _EVIDENCE] / self._sums[:, _WEIGHT]).float()
+
+    @property
+    def log_odds(self) -> Tensor:
+        """Mean of log q_given/q_rival over visits, weighted by 1/epoch, or NaN: no floor is added.
+
+        How absurd a label is tells more than that it is contradicted: on planted errors this ranks
+        labels best wherever the model errs too. Its scale is that of the logits.
+        """
+        return (self._sums[:, _LOG_ODDS] / self._sums[:, _WEIGHT]).float()
 
     @property
     def snapshots(self) -> list[Snapshot]:
@@ -328,8 +351,7 @@ class Ledger:
                     f"{name} must have one entry for each of {len(self)} samples, "
                     f"got the shape {column.shape}"
                 )
-        statistics = ("belief", "margin", "evidence", "wrong", "visits", "abstention", "payoff")
-        return columns | {name: getattr(self, name).numpy(force=True) for name in statistics}
+        return columns | {name: getattr(self, name).numpy(force=True) for name in _STATISTICS}
 
 
 def reduced(ledger: Ledger, gather: Callable[[Tensor], Tensor]) -> Ledger:
