@@ -12,6 +12,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from abstain.errors import AbstainError
 from abstain.scores.label_quality import (
     _ascending,
+    _early,
+    _sureness,
     class_summary,
     disagreeing_duplicates,
     label_quality,
@@ -19,6 +21,7 @@ from abstain.scores.label_quality import (
     pair_summary,
 )
 from abstain.scores.ledger import Ledger
+from abstain.scores.plateau import Beliefs
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairflip"])
@@ -91,6 +94,32 @@ def test_one_epoch_is_enough_for_an_opinion():
     ledger, given, true = simulated_run(epochs=1, skill=12.0)
     quality = label_quality(ledger, given)
     assert roc_auc_score(given != true, -quality.label_score) > 0.95
+
+
+def test_of_many_samples_later_epochs_are_asked_too():
+    """How sure a model is of a sample, before its label can have been learnt by heart."""
+
+    def sureness(samples, numbers):
+        rng = np.random.default_rng(0)
+        epochs = [
+            Beliefs(
+                predicted=rng.integers(3, size=samples).astype(np.int32),
+                confidence=rng.random(samples, dtype=np.float32),
+            )
+            for _ in numbers
+        ]
+        return epochs, _sureness(numbers, epochs, _early(numbers, epochs)[0])
+
+    for samples, weight in ((3000, 0), (6500, 0.5), (10_000, 1), (12_000, 1)):
+        epochs, found = sureness(samples, [0, 1, 2, 4, 8])
+        first, second, third, fifth, _ = (epoch.confidence for epoch in epochs)
+        np.testing.assert_allclose(
+            found, first / 2 + second + weight * (third + fifth), rtol=1e-5, atol=1e-6
+        )
+    epochs, found = sureness(10_000, [0, 1])
+    np.testing.assert_array_equal(found, epochs[0].confidence)
+    assert sureness(10_000, [0])[1] is None
+    assert sureness(10_000, [4, 8])[1] is None
 
 
 def test_a_ledger_that_saw_nothing_is_refused():

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given as forall
+from hypothesis import strategies as st
 
-from abstain.scores.plateau import Beliefs, find_plateau
+from abstain.scores.plateau import Beliefs, find_plateau, shrunk_rates
 
 
 def test_a_plateau_ends_where_errors_of_the_model_begin():
@@ -19,19 +21,66 @@ def test_a_plateau_ends_where_errors_of_the_model_begin():
     assert plateau.curve[-1] == pytest.approx((predicted != given).mean())
 
 
-def test_plateau_against_a_loop_over_classes():
+def test_curve_against_a_loop_over_classes():
+    """Of the surest tenths, the share of each class, drawn to the common one, by its frequency."""
     rng = np.random.default_rng(1)
-    predicted = rng.integers(3, size=900).astype(np.int32)
-    given = rng.integers(3, size=900).astype(np.int32)
+    predicted = rng.choice(3, 900, p=[0.6, 0.3, 0.1]).astype(np.int32)
+    given = np.where(rng.random(900) < 0.1 + 0.2 * predicted, 2 - predicted, predicted)
     confidence = rng.permutation(900).astype(np.float32)
     predicted[:50] = -1  # not seen
-    plateau, _ = find_plateau(Beliefs(predicted=predicted, confidence=confidence), given, 3)
+    beliefs = Beliefs(predicted=predicted, confidence=confidence)
+    plateau, _ = find_plateau(beliefs, given.astype(np.int32), 3)
+    seen = np.flatnonzero(predicted >= 0)
+    seen = seen[np.argsort(-confidence[seen])]
     for tenths in range(1, 11):
-        chosen = []
-        for j in range(3):
-            members = np.flatnonzero(predicted == j)
-            members = members[np.argsort(-confidence[members])]
-            ranks = (np.arange(len(members)) + 0.5) / len(members)
-            chosen.extend(members[ranks < tenths / 10])
-        expected = (predicted[chosen] != given[chosen]).mean()
-        assert plateau.curve[tenths - 1] == pytest.approx(expected, abs=5e-3)
+        on = seen[: tenths * 85]
+        totals = np.array([(predicted[on] == j).sum() for j in range(3)], float)
+        hits = np.array([(given[on] != j)[predicted[on] == j].sum() for j in range(3)], float)
+        common = hits.sum() / totals.sum()
+        extra = np.square(hits - totals * common) / (totals * common * (1 - common))
+        typical = np.square(totals).sum() / totals.sum()
+        correlation = np.clip((extra.sum() / 2 - 1) / (typical - 1), 1e-9, 1)
+        strength = (1 - correlation) / correlation
+        rates = (hits + strength * common) / (totals + strength)
+        expected = sum(rates[j] * (predicted[seen] == j).mean() for j in range(3))
+        assert plateau.curve[tenths - 1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_class_that_the_model_never_tells_apart_is_not_taken_for_wrong_labels():
+    """A fifth of the labels are wrong; of one class in five, the model guesses every second."""
+    rng = np.random.default_rng(2)
+    true = rng.integers(5, size=10_000).astype(np.int32)
+    given = np.where(rng.random(10_000) < 0.2, (true + rng.integers(1, 5, 10_000)) % 5, true)
+    hard = true == 4
+    confidence = rng.random(10_000) + ~hard
+    predicted = np.where(hard & (rng.random(10_000) < 0.5), 3, true).astype(np.int32)
+    beliefs = Beliefs(predicted=predicted, confidence=confidence.astype(np.float32))
+    plateau, _ = find_plateau(beliefs, given.astype(np.int32), 5)
+    assert (predicted != given).mean() > 0.26
+    assert plateau.disagreement == pytest.approx(0.2, abs=0.02)
+
+
+def test_wrong_labels_of_one_class_count_by_how_many_it_has():
+    """The model is surest where hardly a label is wrong; half of a rarer, harder class are."""
+    rng = np.random.default_rng(3)
+    true = rng.choice(2, 10_000, p=[0.7, 0.3]).astype(np.int32)
+    given = np.where(rng.random(10_000) < np.where(true == 1, 0.5, 0.02), 1 - true, true)
+    confidence = rng.random(10_000) + 0.5 * (true == 0)
+    beliefs = Beliefs(predicted=true, confidence=confidence.astype(np.float32))
+    plateau, _ = find_plateau(beliefs, given.astype(np.int32), 2)
+    surest = np.argsort(-confidence)[:2000]
+    assert (true != given)[surest].mean() < 0.1
+    assert plateau.curve[4] == pytest.approx((true != given).mean(), abs=0.03)
+
+
+@forall(
+    hits=st.lists(st.integers(0, 50), min_size=1, max_size=6),
+    misses=st.lists(st.integers(0, 50), min_size=6, max_size=6),
+)
+def test_shrunk_rates_lie_between_their_own_and_the_common_one(hits, misses):
+    hit = np.array(hits, float)
+    totals = hit + misses[: len(hits)]
+    rates, common = shrunk_rates(hit, totals), hit.sum() / max(totals.sum(), 1)
+    own = np.where(totals > 0, hit / np.maximum(totals, 1), common)
+    assert (rates >= np.minimum(own, common) - 1e-9).all()
+    assert (rates <= np.maximum(own, common) + 1e-9).all()

@@ -89,6 +89,46 @@ def test_errors_of_a_weak_model_are_counted_off():
     assert share.trust == 1
 
 
+def test_a_level_share_tells_nothing_where_the_first_epochs_knew_nothing():
+    """Two labels of five are contradicted, of those set aside too: wrong ones, or errors?
+
+    If the first epochs contradicted as few where they were surest, these were right, and so the
+    labels are wrong. If they contradicted more, they knew nothing, and all may be errors.
+    """
+    rng = np.random.default_rng(4)
+    given = rng.integers(4, size=3000).astype(np.int32)
+    confidence, draws = rng.random(3000).astype(np.float32), rng.random(3000)
+    more, whole = (
+        Beliefs(
+            predicted=np.where(draws < errors, (given + 1) % 4, given).astype(np.int32),
+            confidence=confidence,
+        )
+        for errors in (0.5, 0.4)
+    )
+    held_out = HeldOut(epoch=3, accuracy=0.6, rows=np.arange(300))
+    told, untold = (shares(given, first, whole, held_out, 4)[1] for first in (whole, more))
+    assert told.low > 0.3
+    assert told.trust == 1
+    assert untold.low == 0
+    assert untold.high > 0.4
+    assert untold.trust == 0
+
+
+def test_a_model_without_a_plateau_is_weak_however_many_labels_were_set_aside():
+    """Right labels only; the surer the model, the rarer its errors, but nowhere does that end."""
+    rng = np.random.default_rng(5)
+    given = rng.integers(10, size=10_000).astype(np.int32)
+    confidence = rng.random(10_000).astype(np.float32)
+    predicted = np.where(rng.random(10_000) < 0.75 - 0.5 * confidence, (given + 1) % 10, given)
+    beliefs = Beliefs(predicted=predicted.astype(np.int32), confidence=confidence)
+    rows = np.arange(2000)
+    met = float((predicted == given)[rows].mean())
+    share = shares(given, beliefs, beliefs, HeldOut(epoch=7, accuracy=met, rows=rows), 10)[1]
+    assert share.trust < 0.5
+    assert share.low < 0.1
+    assert share.value < 0.2 < (predicted != given).mean()
+
+
 def test_few_contradictions_are_no_alarm():
     """A model that contradicted 5% of the labels set aside and 1% in the end: none is wrong."""
     rng = np.random.default_rng(3)

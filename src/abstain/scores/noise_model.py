@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from abstain.scores.plateau import UNKNOWN, Beliefs, Doubles, Floats, Integers, find_plateau
+from abstain.scores.plateau import (
+    UNKNOWN,
+    Beliefs,
+    Doubles,
+    Floats,
+    Integers,
+    concentration,
+    find_plateau,
+    shrunk_rates,
+)
 from abstain.scores.wrong_share import (
     HeldOut,
     WrongShare,
@@ -22,8 +31,8 @@ from abstain.scores.wrong_share import (
 
 # How much a unit of evidence counts, by the share's two ways. On planted errors the slope of the
 # truth was within a third of these in most runs, whatever the set, the noise and its rate; one that
-# was fitted to the verdict of the first epochs was further off. A weak model's counts half.
-_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE, _WEAK = 2.4, 1.9, 0.5
+# was fitted to the verdict of the first epochs was further off. A weak model's counts for less.
+_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE, _WEAK = 2.4, 1.9, 0.6
 _PRIOR_WEIGHT = 0.8  # of a unit of prior odds beside one of evidence; measured too
 _BINS = 4096
 
@@ -60,7 +69,7 @@ def fit_noise_model(
     contradicted: float,
     num_classes: int,
     held_out: HeldOut | None = None,
-    untaught: Floats | None = None,
+    sureness: Floats | None = None,
 ) -> NoiseModel:
     """Fit the model.
 
@@ -73,16 +82,16 @@ def fit_noise_model(
         contradicted: Share of labels that the model contradicts in the end.
         num_classes: Number of classes m.
         held_out: How good the model was on labels set aside, where some were.
-        untaught: (N,) how sure it was of each sample before it had seen its label, where known.
+        sureness: (N,) how sure it was of each sample while it hardly knew its label, where kept.
     """
     known = rival != UNKNOWN
     plateaus = [find_plateau(epoch, given, num_classes)[0] for epoch in epochs]
     share = share_by_first_epochs(given, early, plateaus, contradicted, num_classes)
     slope = _SLOPE_BY_FIRST
-    if held_out is not None and untaught is not None:
+    if held_out is not None and sureness is not None:
         believed = np.where(known & (evidence < 0), rival, given)
         believed[~known] = UNKNOWN
-        whole = Beliefs(predicted=believed, confidence=untaught)
+        whole = Beliefs(predicted=believed, confidence=sureness)
         share = share_by_whole_training(given, whole, plateaus[0], held_out, share)
         slope = _SLOPE_BY_WHOLE * (_WEAK + (1 - _WEAK) * share.trust)
     transition = estimate_transition(share.counts)
@@ -109,29 +118,17 @@ def estimate_transition(counts: Doubles) -> Doubles:
     m = len(counts)
     off = counts * ~np.eye(m, dtype=bool)
     totals, wrong = counts.sum(1), off.sum(1)
-    rate = wrong.sum() / max(totals.sum(), 1)
-    spread = np.square(wrong - totals * rate) / np.maximum(totals * rate * (1 - rate), 1e-9)
-    strength = _concentration(spread[totals > 0].sum(), (totals > 0).sum() - 1, totals)
-    rates = (wrong + strength * rate) / np.maximum(totals + strength, 1e-9)
+    rates = shrunk_rates(wrong, totals)
     even = (1 - np.eye(m)) / max(m - 1, 1)
     expected = wrong[:, None] * even
     scatter = np.square(off - expected)[expected > 0] / expected[expected > 0]
-    strength = _concentration(scatter.sum(), (wrong > 0).sum() * (m - 2), wrong)
+    strength = concentration(scatter.sum(), (wrong > 0).sum() * (m - 2), wrong)
     spreads = (off + strength * even) / np.maximum(wrong[:, None] + strength, 1e-9)
     # Nothing is impossible: half a count in every place keeps the odds finite.
     rows = np.maximum(totals, 1)[:, None]
     transition = rates[:, None] * spreads + np.diag(1 - rates) + 0.5 / m / rows
     smoothed: Doubles = transition / transition.sum(1, keepdims=True)
     return smoothed
-
-
-def _concentration(chi2: float, freedom: int, totals: Doubles) -> float:
-    """Concentration of the prior whose extra spread explains a χ² above its degrees of freedom."""
-    if freedom < 1 or totals.sum() <= 0:
-        return 1e9
-    typical = float(np.square(totals).sum() / totals.sum())
-    correlation = max(chi2 / freedom - 1, 0.0) / max(typical - 1, 1.0)
-    return min((1 - min(correlation, 1.0)) / max(correlation, 1e-9), 1e9)
 
 
 def _solve_offset(logits: Floats, rate: float) -> float:

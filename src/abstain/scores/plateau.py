@@ -23,7 +23,8 @@ UNKNOWN = -1
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 CLOSE_CALL = (1.0, 1.5, 2.0)
 _PARTS = 10
-_FEWEST = 100  # samples; a share of fewer says nothing about where the plateau ends
+FEWEST = 200
+"""Surest samples that a plateau has at least."""
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06
 _ROWS = 500_000  # of more than these a random part says as much
@@ -54,48 +55,81 @@ class Plateau:
 
 
 def find_plateau(
-    beliefs: Beliefs, given: Integers, num_classes: int, chances: Sequence[float] = CLOSE_CALL
+    beliefs: Beliefs,
+    given: Integers,
+    num_classes: int,
+    chances: Sequence[float] = CLOSE_CALL,
+    fewest: int = FEWEST,
 ) -> tuple[Plateau, Doubles]:
     """The plateau, and the (m, m) counts of predicted and given labels on it.
 
-    The surest are taken class by class, the same share of each predicted class: else the easiest
-    classes alone would decide.
+    Easy classes have more of the surest samples than hard ones. So the share is taken class by
+    class, and a class counts by how often it is predicted at all; but where the model is hardly
+    ever sure of a class, little is known of its labels, and its share is drawn to the common one.
+    (Taking the same part of each class instead would count as wrong labels what the model cannot
+    tell apart even where it is surest.)
+
+    Args:
+        beliefs: What was believed.
+        given: (N,) given labels.
+        num_classes: Number of classes m.
+        chances: Standard errors by which a level share may rise, from strict to lenient.
+        fewest: Of fewer of the surest samples the share says nothing about where the plateau ends.
     """
     seen = random_part(beliefs.predicted != UNKNOWN, _ROWS)
-    predicted, confidence = beliefs.predicted[seen], beliefs.confidence[seen]
-    # One sort by class, then from sure to unsure: confidence mapped into [0, 1).
-    low, high = float(confidence.min(initial=1)), float(confidence.max(initial=0))
-    scale = 0.999 / max(high - low, 1e-30)
-    keys = predicted + (high - confidence.astype(np.float64)) * scale
     # Equal ones in random order: as they stand, data are often sorted by label.
-    keys += np.random.default_rng(0).random(len(keys), dtype=np.float32) * 1e-6
-    order = np.argsort(keys)
-    predicted, labels = predicted[order], given[seen[order]]
-    sizes = np.bincount(predicted, minlength=num_classes)
-    begins = np.cumsum(sizes) - sizes
-    rank = (np.arange(len(seen)) - begins[predicted] + 0.5) / np.maximum(sizes[predicted], 1)
-    part = (rank * _PARTS).astype(np.int8)
-    totals = np.cumsum(np.bincount(part, minlength=_PARTS)[:_PARTS])
-    contrary = np.cumsum(np.bincount(part, predicted != labels, minlength=_PARTS)[:_PARTS])
-    curve = contrary / np.maximum(totals, 1)
-    ends = [_end_of_plateau(curve, totals, chance) for chance in chances]
+    keys = beliefs.confidence[seen] + np.random.default_rng(0).random(len(seen)) * 1e-6
+    part = np.empty(len(seen), np.int64)
+    part[np.argsort(-keys)] = np.arange(len(seen)) * _PARTS // max(len(seen), 1)
+    predicted, labels = beliefs.predicted[seen].astype(np.int64), given[seen]
+
+    def by_class(weights: npt.NDArray[np.bool_] | None) -> Doubles:
+        counts = np.bincount(part * num_classes + predicted, weights, _PARTS * num_classes)
+        return np.cumsum(counts.reshape(_PARTS, num_classes), 0)
+
+    totals, contrary = by_class(None), by_class(predicted != labels)
+    of_class = totals[-1] / max(len(seen), 1)
+    curve = np.array([rates @ of_class for rates in map(shrunk_rates, contrary, totals)])
+    sizes = totals.sum(1).astype(np.int64)
+    ends = [_end_of_plateau(curve, sizes, chance, fewest) for chance in chances]
     last = ends[1]
     on = part <= last
-    counts = np.bincount(
-        predicted[on].astype(np.int64) * num_classes + labels[on], minlength=num_classes**2
-    )
+    counts = np.bincount(predicted[on] * num_classes + labels[on], minlength=num_classes**2)
     plateau = Plateau(
         share=(last + 1) / _PARTS,
-        samples=int(totals[last]),
+        samples=int(sizes[last]),
         disagreement=float(curve[ends].mean()),
         curve=curve,
     )
     return plateau, counts.reshape(num_classes, num_classes).astype(np.float64)
 
 
-def _end_of_plateau(curve: Doubles, totals: npt.NDArray[np.int64], errors: float) -> int:
+def shrunk_rates(hits: Doubles, totals: Doubles) -> Doubles:
+    """The rate of each class, drawn to the common one as strongly as the counts ask for.
+
+    A beta–binomial model; its concentration by moments.
+    """
+    rate = hits.sum() / max(totals.sum(), 1)
+    spread = np.square(hits - totals * rate) / np.maximum(totals * rate * (1 - rate), 1e-9)
+    strength = concentration(spread[totals > 0].sum(), (totals > 0).sum() - 1, totals)
+    rates: Doubles = (hits + strength * rate) / np.maximum(totals + strength, 1e-9)
+    return rates
+
+
+def concentration(chi2: float, freedom: int, totals: Doubles) -> float:
+    """Concentration of the prior whose extra spread explains a χ² above its degrees of freedom."""
+    if freedom < 1 or totals.sum() <= 0:
+        return 1e9
+    typical = float(np.square(totals).sum() / totals.sum())
+    correlation = max(chi2 / freedom - 1, 0.0) / max(typical - 1, 1.0)
+    return min((1 - min(correlation, 1.0)) / max(correlation, 1e-9), 1e9)
+
+
+def _end_of_plateau(
+    curve: Doubles, totals: npt.NDArray[np.int64], errors: float, fewest: int
+) -> int:
     """The last part before the curve rises by more than chance above any part before it."""
-    first = min(int(np.searchsorted(totals, _FEWEST)), len(curve) - 1)
+    first = min(int(np.searchsorted(totals, fewest)), len(curve) - 1)
     sizes = np.maximum(totals, 1).astype(np.float64)
     last = first
     for part in range(first + 1, len(curve)):

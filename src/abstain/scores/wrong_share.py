@@ -6,7 +6,7 @@ Two ways, each by a `plateau`:
   its prediction and the given label are nearly independent given the true class.
 - `share_by_whole_training`, where labels were set aside for the warm-up (`HeldOut`). What a robust
   training believed on the whole is right far more often than its first epochs were. Samples are
-  ordered by how sure the very first epoch was, which had not seen their labels. Two things mislead
+  ordered by how sure it was of them while it hardly knew their labels. Two things mislead
   it, and the labels set aside tell both. Labels *learnt by heart* look right: samples that were
   trained on are contradicted less often than those set aside; the first epochs are then believed
   instead. And a *weak model*, one that errs on many right labels set aside, keeps part of these
@@ -39,15 +39,18 @@ _POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
 # What the whole training contradicts rises late and little: its plateau ends only where chance
 # cannot explain it.
 _LENIENT = (2.0, 2.5, 3.0)
+# The very surest are so partly because of their labels: so many, and this part of all, are needed.
+_FEWEST, _LEAST_PART = 300, 0.2
 # Standard errors between samples set aside and others from which labels may have been, and have
 # been, learnt by heart; part of them, as the two are not seen in quite the same way.
 _LEARNT, _UNLIKE = (1.0, 2.0), 0.02
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
 # Share of right labels set aside that a model contradicts, and of labels that it no longer does,
-# from which it may be, and is, called weak; unless its first epochs, where surest, contradicted
-# fewer than are contradicted of those set aside, by so many standard errors. And the part of its
-# errors that the whole training of a weak model keeps.
+# from which it may be, and is, called weak; unless its first epochs had a plateau, with fewer
+# contradicted than of those set aside, by so many standard errors. By as many more, it is weak in
+# any case: even its surest guesses told nothing. And the part of its errors that the whole training
+# of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
 # Standard errors in its favour before it is: of a hundred labels set aside, chance alone misses
 # many.
@@ -157,12 +160,13 @@ def share_by_whole_training(
 
     Args:
         given: (N,) given labels.
-        whole: What was believed over the whole training, and how sure the first epoch was.
+        whole: What was believed over the whole training, and how surely while labels were unknown.
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
     """
-    plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT)
+    fewest = max(_FEWEST, int(_LEAST_PART * len(given)))
+    plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT, fewest)
     gap, chance = _gap(whole.predicted != given, held_out)
     by_heart = _ramp(gap / chance, _LEARNT)
     # The first epochs are a way out only if they contradict fewer labels than are contradicted of
@@ -179,9 +183,10 @@ def share_by_whole_training(
     if first.disagreement > value:  # what was learnt by heart unseen
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
-    changed = max(0.0, early.plateau.disagreement - value)
+    changed = max(0.0, first.disagreement - value)
     errs = held_out.errors(value, _BEYOND_CHANCE) + changed
-    weak = _ramp(errs, _WEAK) * (1 - _ramp(level, _LEVEL))
+    known = _ramp(level, _LEVEL) if early.trust == 1 else 0.0
+    weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(-level, _LEVEL))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
     # value = r + kept · (1 − r) · errors(r), solved for r.
