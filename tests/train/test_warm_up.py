@@ -1,11 +1,13 @@
 """A warm-up ends where the held-out loss turns, even where it never was low."""
 
 import numpy as np
+import torch
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from abstain.train.recipe import Recipe
 from abstain.train.run import train
+from abstain.train.warm_up import WarmUp
 
 
 def test_labels_learnt_by_heart_end_a_warm_up_that_never_beat_the_frequencies():
@@ -22,3 +24,20 @@ def test_labels_learnt_by_heart_end_a_warm_up_that_never_beat_the_frequencies():
     assert min(losses) > -shares @ np.log(shares)
     assert "cross-entropy until epoch" in trained.outcome
     assert trained.test_accuracy > 0.7  # cross-entropy throughout: 0.54
+
+
+def test_a_model_that_is_slow_to_begin_is_given_time():
+    """Half of the epochs end a warm-up that still learns, but not one that has yet to begin."""
+
+    def epochs_until_the_end(losses):
+        warm_up = WarmUp(epochs=10, untaught=0.693, held_out=2)
+        for epoch, loss in enumerate(losses, start=1):
+            warm_up.update(torch.tensor([loss, loss]), accuracy=0.5)
+            if warm_up.ended:
+                return epoch
+        return None
+
+    assert epochs_until_the_end([0.69, 0.66, 0.64, 0.62, 0.60, 0.58]) == 5
+    slow = [0.6930, 0.6925, 0.6920, 0.6915, 0.6910, 0.6890, 0.66, 0.62]
+    assert epochs_until_the_end(slow) == 7
+    assert epochs_until_the_end(slow[:6]) is None

@@ -22,8 +22,9 @@ _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
 # An epoch is as good as the best if its losses are higher by at most so many standard errors.
 _TOLD_APART = 1.0
 # As shares of the loss of the untaught: more than a slight rise of the held-out loss is not
-# forgiven, however few samples tell of it; a clear one is no chance.
-_SLIGHT_RISE, _CLEAR_RISE = 0.01, 0.1
+# forgiven, however few samples tell of it, and a slight fall is not much of a beginning; a clear
+# rise is no chance.
+_SLIGHT, _CLEAR = 0.01, 0.1
 # A collapse: labels are met less often than those set aside were, by so many standard errors of
 # these, in so many epochs in a row.
 _ERRORS, _WORSE = 3.0, 2
@@ -55,7 +56,7 @@ class WarmUp:
     """
 
     epochs: int
-    """Of the whole training; at most half of them are warm-up."""
+    """Of the whole training; after half of them a warm-up ends as soon as it has begun to learn."""
     untaught: float
     """The loss of a model that only knows how frequent the labels are."""
     held_out: int
@@ -96,15 +97,18 @@ class WarmUp:
         # A model that has learnt nothing has no beliefs that a robust loss could build on. Where
         # labels set aside are few and often wrong, what it has learnt may not show in their loss;
         # that it goes on to learn labels by heart does.
-        memorises = loss > self.best_loss + _CLEAR_RISE * self.untaught
+        memorises = loss > self.best_loss + _CLEAR * self.untaught
         has_learnt = self.best_loss < self.untaught or memorises
-        self.ended = has_learnt and (waited >= self.patience or self.epoch >= self.epochs // 2)
+        # A model that is slow to begin, as recurrent ones are, would be stopped before it has.
+        has_begun = self.best_loss < (1 - _SLIGHT) * self.untaught or memorises
+        is_late = self.epoch >= self.epochs // 2 and has_begun
+        self.ended = has_learnt and (waited >= self.patience or is_late)
         return keeps
 
     def _is_as_good(self, rises: Tensor) -> bool:
         """Whether the losses of samples have risen by no more than chance would make them."""
         error = float(rises.std(correction=0)) / math.sqrt(len(rises))
-        return float(rises.mean()) <= min(_TOLD_APART * error, _SLIGHT_RISE * self.untaught)
+        return float(rises.mean()) <= min(_TOLD_APART * error, _SLIGHT * self.untaught)
 
     def check(self, train_accuracy: float) -> bool:
         """Take in the share of labels that an epoch after the warm-up met; whether all is well."""
