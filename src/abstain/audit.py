@@ -31,8 +31,9 @@ from abstain.scores.label_quality import (
 from abstain.scores.noise_rate import estimate_noise
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
-from abstain.train.run import Trained, remembered, train
-from abstain.verdict import COLUMNS, Audit, SavedAudit, as_tuples
+from abstain.train.run import Trained, train
+from abstain.train.sources import reading, remembered
+from abstain.verdict import COLUMNS, Audit, SavedAudit
 
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]
 
@@ -162,7 +163,7 @@ def _load(sources: Mapping[str, Any]) -> LabeledData:
     source = sources["train"]
     if source is None:
         raise AbstainError("source must be given, got none")
-    return source if isinstance(source, LabeledData) else load(source, **as_tuples(sources))
+    return source if isinstance(source, LabeledData) else load(source, **reading(sources))
 
 
 def _are_columns(features: object) -> bool:

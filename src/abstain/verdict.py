@@ -30,6 +30,7 @@ from abstain.scores.label_quality import Duplicates, LabelQuality, PairSummary, 
 from abstain.scores.noise_rate import Interval, NoiseEstimate
 from abstain.train.folder import RunFolder
 from abstain.train.run import Trained
+from abstain.train.sources import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -266,7 +267,7 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options = as_tuples(sources)
+        options = reading(sources)
         if is_feature_file(options.get("features")):
             options = {**options, "features": None, "to_show": True}
         data = load(sources["train"], **options)
@@ -276,11 +277,6 @@ class SavedAudit:
                 "audit it again"
             )
         return data
-
-
-def as_tuples(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of sources; JSON has only lists."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in sources["options"].items()}
 
 
 def _plain(interval: Interval) -> dict[str, float | None]:

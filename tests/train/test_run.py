@@ -21,8 +21,9 @@ from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.train.display import live_display
 from abstain.train.folder import RunFolder
+from abstain.train.network import warn_of_large_images
 from abstain.train.recipe import Recipe
-from abstain.train.run import train, warn_of_large_images
+from abstain.train.run import train
 
 SHORT = Recipe(epochs=2, warm_up=1, batch=8)
 

@@ -1,46 +1,38 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
-import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from abstain import noise
-from abstain.data import Encoder, LabeledData, fit_encoder, load, load_encoder, splits
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.weights import is_weight_file
+from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
 from abstain.errors import AbstainError
-from abstain.models import default_model, with_abstention
-from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
 from abstain.scores.wrong_share import HeldOut
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
-from abstain.train.coteaching import Pair, partner_seed
 from abstain.train.display import live_display
-from abstain.train.folder import RunFolder, fingerprint, make_model
+from abstain.train.folder import RunFolder, fingerprint
 from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
+from abstain.train.network import network_for, warn_of_large_images
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
+from abstain.train.sources import load_sources, plant, remembered
 
 Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
 
 _EVALUATED_NUMBERS = 2**20
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -139,12 +131,12 @@ def train(
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
         sources = about["sources"]
-    data, test_data = _by_all(partial(_load, sources), state)
+    data, test_data = _by_all(partial(load_sources, sources), state)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
         raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
-    data, manifest = _plant(data, recipe)
+    data, manifest = plant(data, recipe)
     if place and about and about["data"]["fingerprint"] != fingerprint(data):
         raise AbstainError(
             f"data must be those that the run in {place.path} began with, got others from "
@@ -152,7 +144,7 @@ def train(
         )
     encoder = load_encoder(place.path) if place and about else fit_encoder(data)
     task = _task(data, test_data, encoder, recipe, state)
-    model, name = _model(model, task, recipe, resumed=about is not None)
+    model, name = network_for(model, task, recipe, resumed=about is not None)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
@@ -239,145 +231,6 @@ def _about(place: RunFolder | None) -> dict[str, Any]:
     if place is None:
         raise AbstainError("resume needs the folder of the run to go on with, got none")
     return place.about()
-
-
-def _load(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
-    source, test, options = sources["train"], sources["test"], sources["options"]
-    if source is None:
-        raise AbstainError("source must be given (data in memory also to resume), got none")
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}  # from JSON
-    features = options.get("features")
-    if is_feature_file(features):
-        del options["features"]
-        if test is not None:
-            raise AbstainError(f"test must be left out where features are {features}, got {test}")
-        shown = source if isinstance(source, LabeledData) else load(source, to_show=True, **options)
-        return with_features(shown, features), None
-    data = source if isinstance(source, LabeledData) else load(source, **options)
-    if isinstance(test, LabeledData):
-        return data, test
-    if test is None and (isinstance(source, LabeledData) or "test" not in splits(source)):
-        return data, None
-    split = "test" if test is None or "test" in splits(test) else "train"
-    where = source if test is None else test
-    of_training = {"classes": data.classes, "categories": data.categories}
-    return data, load(where, **{**options, **of_training, "split": split, "weights": None})
-
-
-def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """The sources as a folder can remember them: names and paths; data in memory are None."""
-
-    def name(source: object) -> str | None:
-        if not isinstance(source, str | os.PathLike):
-            return None
-        text = os.fspath(source)
-        # A relative path must still be found when the run is taken up from elsewhere.
-        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
-
-    options = {
-        k: os.path.abspath(v)  # noqa: PTH100
-        if k in ("data_dir", "cache_dir")
-        or (k == "features" and is_feature_file(v))
-        or (k == "weights" and is_weight_file(v))
-        else v
-        for k, v in sources["options"].items()
-    }
-    return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
-
-
-def _plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseManifest | None]:
-    """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
-    if not recipe.flip:
-        return data, None
-    features = None
-    if recipe.flip_kind == "instance":
-        if not isinstance(data.inputs, torch.Tensor):
-            raise AbstainError(
-                f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
-                f"from {data.name}"
-            )
-        features = data.inputs.flatten(1).float().nan_to_num().numpy()
-    manifest = noise.plant(
-        data.given.numpy(),
-        np.asarray(data.ids),
-        recipe.flip_kind,
-        recipe.flip,
-        recipe.seed_noise,
-        num_classes=data.num_classes,
-        features=features,
-    )
-    given = torch.from_numpy(manifest.given)
-    true = data.given if data.true is None else data.true
-    return replace(data, given=given, true=true), manifest
-
-
-def _model(
-    model: torch.nn.Module | None, task: Task, recipe: Recipe, *, resumed: bool
-) -> tuple[torch.nn.Module, str | None]:
-    """A model of m+1 outputs, and its name; None for a module that the caller made."""
-    encoder, m = task.encoder, task.num_classes
-    is_pair = recipe.method == coteaching.METHOD
-    if model is not None and isinstance(model, Pair) != is_pair:
-        raise AbstainError(
-            f"model must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
-            f"got {type(model).__name__} for {recipe.method!r}; name a model to have two of it made"
-        )
-    if model is None:
-        if resumed and recipe.model is None:
-            raise AbstainError(
-                "model must be given: the run was begun with a module of your own, got none"
-            )
-        name = recipe.model or default_model(encoder.kind, encoder.input_shape)
-        if is_own(name):  # the file must still be found from elsewhere
-            name = str(Path(name).absolute())
-        model = make_model(name, encoder, m, recipe.seed_init)
-        if (outputs := _outputs(model, task)) != m + 1:
-            raise AbstainError(
-                f"model {name} must have {m + 1} outputs, one for each class and one to abstain, "
-                f"got {outputs}"
-            )
-        if is_pair:
-            model = Pair(model, make_model(name, encoder, m, partner_seed(recipe.seed_init)))
-        return model, name
-    if isinstance(model, Pair):
-        return Pair(_widened(model.first, task), _widened(model.second, task)), None
-    return _widened(model, task), None
-
-
-def warn_of_large_images(model: str | None, encoder: Encoder) -> None:
-    """Say how a training on a CPU would be quicker, where the network was chosen for the size."""
-    if model == "resnet18":
-        _log.warning(
-            "images of %d×%d pixels take long on a CPU: image_size=64 (--image-size 64) makes them "
-            "smaller, for a network that is many times as fast",
-            *encoder.input_shape[-2:],
-        )
-
-
-def _widened(model: torch.nn.Module, task: Task) -> torch.nn.Module:
-    """A model of the caller with its abstention output."""
-    m = task.num_classes
-    return model if _outputs(model, task) == m + 1 else with_abstention(model, num_classes=m)
-
-
-@torch.no_grad()
-def _outputs(model: torch.nn.Module, task: Task) -> int:
-    """How many outputs a model has for a sample of the data."""
-    inputs = torch.stack([torch.as_tensor(task.training.inputs[0])])
-    inputs = inputs.to(next(model.parameters(), torch.empty(0)).device)
-    training = model.training
-    try:
-        outputs = model.eval()(task.encoder.to_model(inputs))
-    except Exception as error:
-        shape = tuple(inputs.shape)
-        raise AbstainError(
-            f"model must take a batch of the shape {shape}, got {type(error).__name__}: {error}"
-        ) from error
-    model.train(training)
-    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
-        got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-        raise AbstainError(f"model must return logits of the shape (batch, outputs), got {got}")
-    return outputs.shape[1]
 
 
 def _task(

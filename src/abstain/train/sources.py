@@ -1,0 +1,91 @@
+"""What a training is of: the data that a user names, remembered by name, with errors planted."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from abstain import noise
+from abstain.data import LabeledData, load, splits
+from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.weights import is_weight_file
+from abstain.errors import AbstainError
+from abstain.train.recipe import Recipe
+
+
+def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
+    """The training data and, where there are any, those with right labels to look at."""
+    source, test, options = sources["train"], sources["test"], reading(sources)
+    if source is None:
+        raise AbstainError("source must be given (data in memory also to resume), got none")
+    features = options.get("features")
+    if is_feature_file(features):
+        del options["features"]
+        if test is not None:
+            raise AbstainError(f"test must be left out where features are {features}, got {test}")
+        shown = source if isinstance(source, LabeledData) else load(source, to_show=True, **options)
+        return with_features(shown, features), None
+    data = source if isinstance(source, LabeledData) else load(source, **options)
+    if isinstance(test, LabeledData):
+        return data, test
+    if test is None and (isinstance(source, LabeledData) or "test" not in splits(source)):
+        return data, None
+    split = "test" if test is None or "test" in splits(test) else "train"
+    where = source if test is None else test
+    of_training = {"classes": data.classes, "categories": data.categories}
+    return data, load(where, **{**options, **of_training, "split": split, "weights": None})
+
+
+def reading(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """How sources are to be read, as options of `abstain.data.load`; JSON has only lists."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in sources["options"].items()}
+
+
+def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The sources as a folder can remember them: names and paths; data in memory are None."""
+
+    def name(source: object) -> str | None:
+        if not isinstance(source, str | os.PathLike):
+            return None
+        text = os.fspath(source)
+        # A relative path must still be found when the run is taken up from elsewhere.
+        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
+
+    options = {
+        k: os.path.abspath(v)  # noqa: PTH100
+        if k in ("data_dir", "cache_dir")
+        or (k == "features" and is_feature_file(v))
+        or (k == "weights" and is_weight_file(v))
+        else v
+        for k, v in sources["options"].items()
+    }
+    return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
+
+
+def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseManifest | None]:
+    """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
+    if not recipe.flip:
+        return data, None
+    features = None
+    if recipe.flip_kind == "instance":
+        if not isinstance(data.inputs, torch.Tensor):
+            raise AbstainError(
+                f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
+                f"from {data.name}"
+            )
+        features = data.inputs.flatten(1).float().nan_to_num().numpy()
+    manifest = noise.plant(
+        data.given.numpy(),
+        np.asarray(data.ids),
+        recipe.flip_kind,
+        recipe.flip,
+        recipe.seed_noise,
+        num_classes=data.num_classes,
+        features=features,
+    )
+    given = torch.from_numpy(manifest.given)
+    true = data.given if data.true is None else data.true
+    return replace(data, given=given, true=true), manifest
