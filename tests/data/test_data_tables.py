@@ -95,6 +95,16 @@ def test_features_choose_columns_and_their_order(tmp_path):
         load(path, features=["aa"])
 
 
+def test_columns_may_be_kept_apart_by_semicolons(tmp_path):
+    for point in (",", "."):
+        text = "a;b;label\n1;2,5;x\n3;-4,5;y\n5;6;x\n7;2,5;y\n".replace(",", point)
+        data = load(write(tmp_path / "t.csv", text))
+        assert data.columns == ("a", "b")
+        assert data.inputs.tolist() == [[1, 2.5], [3, -4.5], [5, 6], [7, 2.5]]
+    one = write(tmp_path / "one.csv", "text,label\na;b,x\nc;d,y\ne;f,x\ng;h,y\n")
+    assert load(one).inputs == ["a;b", "c;d", "e;f", "g;h"]
+
+
 def test_a_column_called_text_decides_among_mixed_columns(tmp_path):
     path = write(tmp_path / "t.csv", "text,stars,label\nhm,1,x\nyes,2,y\nno,3,x\nwell,4,y\n")
     assert load(path).inputs == ["hm", "yes", "no", "well"]

@@ -1,5 +1,6 @@
 """CSV, Parquet and JSONL files to Arrow tables: in memory, or mapped from disk when too large."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,14 +125,27 @@ def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    delimiter, point = ("\t", ".") if path.suffix.lower() == ".tsv" else _punctuation(path)
     return {
         # Texts hold line ends; labels such as 007 and ids must not become numbers.
         "parse_options": csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
-            column_types={name: pa.string() for name in kept_as_text}
+            column_types={name: pa.string() for name in kept_as_text}, decimal_point=point
         ),
     }
+
+
+def _punctuation(path: Path) -> tuple[str, str]:
+    """What stands between the columns of a CSV and within its numbers.
+
+    Where a comma is the decimal point, spreadsheets write semicolons between columns.
+    """
+    with path.open("rb") as stream:
+        head, rest = stream.readline(), stream.read(1 << 16)
+    if b";" not in head or b"," in head:
+        return ",", "."
+    has_commas = re.search(rb";-?\d+,\d+(;|\r|\n)", rest) is not None
+    return ";", "," if has_commas else "."
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:
