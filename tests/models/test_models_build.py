@@ -174,7 +174,8 @@ def loose(**settings):
     assert set(settings) == {"num_outputs"}
     return nn.Linear(2, settings["num_outputs"])
 
-def silent(): return nn.Linear(2, 2)
+def silent(): return nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+def narrow(): return nn.Linear(2, 5)
 def greedy(num_outputs, depth): return nn.Linear(2, num_outputs)
 def positional(num_outputs, /): return nn.Linear(2, num_outputs)
 def wrong(num_outputs): return [num_outputs]
@@ -199,6 +200,7 @@ def test_own_classes_and_functions_get_what_they_name(own):
     assert build_file(f"{own}:Plain")(torch.zeros(1, 2)).shape == (1, 3)
     assert build_file(f"{own}:shaped", input_shape=(6,))(torch.zeros(1, 6)).shape == (1, 3)
     assert build_file(f"{own}:loose").out_features == 3
+    assert build_file(f"{own}:silent")[1].out_features == 3  # two classes, and one added
     vectors = torch.rand(9, 2)
     model = build_file(f"{own}:words", vectors=vectors, vocabulary=9)
     assert model.seen is vectors
@@ -226,9 +228,9 @@ def test_own_file_may_import_its_neighbour(tmp_path):
     ("attribute", "message"),
     [
         ("Plane", "no 'Plane'; it defines Plain, Width, broken"),
-        ("silent", "must have a parameter num_outputs"),
+        ("narrow", "num_classes"),
         ("greedy", "needs depth, and only input_shape, num_outputs, vectors, vocabulary"),
-        ("positional", "must have a parameter num_outputs"),
+        ("positional", "needs num_outputs, and only"),
         ("wrong", "must return a torch.nn.Module, got list"),
         ("broken", "raised RuntimeError: no such layer"),
         ("constant", "must be a class or a function, got int"),

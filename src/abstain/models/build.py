@@ -57,13 +57,8 @@ lstm-attention, mlp, or PATH.py:NAME for your own, got 'resnet-18'; did you mean
             stack.enter_context(torch.random.fork_rng(devices=[]))
             torch.default_generator.manual_seed(seed)
         if is_own(name):
-            offered = {
-                "num_outputs": num_outputs,
-                "input_shape": input_shape,
-                "vectors": vectors,
-                "vocabulary": vocabulary,
-            }
-            return build_own(name, offered)
+            others = {"input_shape": input_shape, "vectors": vectors, "vocabulary": vocabulary}
+            return build_own(name, num_outputs, others)
         return _build_known(name, input_shape, num_outputs, vectors, vocabulary)
 
 

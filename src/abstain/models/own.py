@@ -11,6 +11,7 @@ from types import ModuleType
 from torch import nn
 
 from abstain.errors import AbstainError
+from abstain.models.abstention import with_abstention
 
 
 def is_own(name: str) -> bool:
@@ -22,32 +23,39 @@ def is_own(name: str) -> bool:
     return name.rpartition(":")[0].endswith(".py")
 
 
-def build_own(name: str, offered: Mapping[str, object]) -> nn.Module:
-    r"""Load `PATH.py:NAME` and call it with `num_outputs` and what else of `offered` it names.
+def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.Module:
+    r"""Load `PATH.py:NAME` and call it with what it has parameters for.
 
     Loading runs the file: it is the user's own code, named by the user.
 
     Args:
         name: The file and, after the colon, a class or function in it that makes a Module.
-        offered: What can be passed on. `num_outputs` always is; the others where the signature
-            has a parameter of that name. `**kwargs` does not count, since such a function often
-            hands them to another library that knows none of them.
+        num_outputs: One for each class and one to abstain. What has no parameter of that name
+            makes a network with one output per class, to which the one to abstain is added.
+        others: What else can be passed on, where the signature has a parameter of that name.
+            `**kwargs` does not count, since such a function often hands them to another library
+            that knows none of them.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.py"
     >>> _ = path.write_text("import torch\ndef net(num_outputs): return torch.nn.Linear(2, 3)")
-    >>> build_own(f"{path}:net", {"num_outputs": 3, "input_shape": (2,)})
+    >>> build_own(f"{path}:net", 3, {"input_shape": (2,)})
+    Linear(in_features=2, out_features=3, bias=True)
+    >>> _ = path.write_text("import torch\ndef net(): return torch.nn.Linear(2, 2)")
+    >>> build_own(f"{path}:net", 3, {"input_shape": (2,)})
     Linear(in_features=2, out_features=3, bias=True)
     """
     path, _, attribute = name.rpartition(":")
     make = _find(_load(Path(path)), attribute, name)
-    arguments = _arguments(make, offered, name)
+    arguments = _arguments(make, {"num_outputs": num_outputs, **others}, name)
     try:
         model = make(**arguments)
     except Exception as error:
         raise AbstainError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
         raise AbstainError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
+    if "num_outputs" not in arguments:
+        return with_abstention(model, num_classes=num_outputs - 1)
     return model
 
 
@@ -106,8 +114,6 @@ def _arguments(
         raise AbstainError(f"{name} has no signature to read; wrap it in a function") from error
     by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if "num_outputs" not in by_name and not takes_any:
-        raise AbstainError(f"{name} must have a parameter num_outputs, got ({_listed(by_name)})")
     unknown = {
         p.name
         for p in parameters
@@ -120,7 +126,9 @@ def _arguments(
             f"{name} needs {_listed(unknown)}, and only {_listed(set(offered))} can be passed; "
             "give the rest default values"
         )
-    return {key: value for key, value in offered.items() if key in by_name or key == "num_outputs"}
+    if takes_any:
+        by_name.add("num_outputs")
+    return {key: value for key, value in offered.items() if key in by_name}
 
 
 def _listed(names: set[str]) -> str:

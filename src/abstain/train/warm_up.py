@@ -136,7 +136,10 @@ class WarmUp:
             return f"cross-entropy until epoch {self.kept_epoch}, where the held-out loss turned"
         if self.best_loss < self.untaught:
             return "cross-entropy throughout: the held-out loss had not turned yet"
-        return "cross-entropy throughout: no more was learnt than how frequent the labels are"
+        return (
+            "cross-entropy throughout: the held-out loss stayed above that of a guess by how "
+            "frequent the labels are"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All but the tensor, as plain values; infinity, which JSON has not, as None."""
