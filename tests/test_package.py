@@ -1,5 +1,6 @@
 """The package as a whole: quick and silent to import, its names there, its README true."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def test_public_names_are_there_and_documented(name):
     thing = getattr(abstain, name)
     assert name == "__version__" or thing.__doc__
     assert name in dir(abstain)
+
+
+@pytest.mark.parametrize("verb", [abstain.audit, abstain.train])
+def test_a_notebook_shows_what_a_verb_takes(verb):
+    assert list(inspect.signature(verb).parameters)[:2] == ["source", "recipe"]
+    assert "whose help says what it takes" in inspect.getdoc(verb)
 
 
 def test_unknown_names_are_refused():

@@ -2,8 +2,11 @@
 
 source ──▶ train ──▶ ledger ──▶ label scores ──▶ share of wrong labels ──▶ which ones
                      (what the training saw of each sample)
+
+Called, `abstain.audit(source, …)` is `abstain.audit.audit`, whose help says what it takes.
 """
 
+import inspect
 import os
 import sys
 import time
@@ -224,6 +227,11 @@ class _CallableModule(ModuleType):
 
     def __call__(self, *arguments: Any, **settings: Any) -> Audit:  # noqa: ANN401
         return audit(*arguments, **settings)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """For notebooks, which show it while one types."""
+        return inspect.signature(audit)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -1,5 +1,9 @@
-"""Training: one loop for any device and any number of processes, and when to stop it."""
+"""Training: one loop for any device and any number of processes, and when to stop it.
 
+Called, `abstain.train(source, …)` is `abstain.train.run.train`, whose help says what it takes.
+"""
+
+import inspect
 import sys
 from types import ModuleType
 from typing import Any
@@ -16,6 +20,13 @@ class _CallableModule(ModuleType):
         from abstain.train.run import train
 
         return train(*arguments, **settings)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """For notebooks, which show it while one types."""
+        from abstain.train.run import train
+
+        return inspect.signature(train)
 
 
 sys.modules[__name__].__class__ = _CallableModule
