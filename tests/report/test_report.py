@@ -126,8 +126,11 @@ def test_the_headline_is_the_estimate(digits):
 
 
 def test_clean_labels_are_not_accused():
-    found = audit(blobs(300), Recipe(epochs=20))
-    assert "At most <em>" in render(found)
+    page = render(audit(blobs(300), Recipe(epochs=20)))
+    assert "At most <em>" in page
+    # What is believed of a label must not be read as how doubtful it is.
+    doubted = page.count(" in doubt</p>")
+    assert page.count("% believed</span>") == doubted > 0
 
 
 def test_nothing_is_said_of_truth_unless_errors_were_planted():

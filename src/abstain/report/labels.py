@@ -79,8 +79,10 @@ def duplicates(audit: Audit) -> Markup | None:
 def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
     given, proposed = int(audit.given[index]), int(audit.quality.predicted_label[index])
     confidence = float(audit.quality.confidence[index])
+    sure = percent(confidence, 0)
     if given == proposed:
         turn = [element("span", class_name(audit, given), class_="given"), " in doubt"]
+        sure += " believed"  # or it would be read as how doubtful the label is
     else:
         turn = [
             element("s", class_name(audit, given), class_="given"),
@@ -100,7 +102,7 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
             element(
                 "p",
                 bar(confidence),
-                element("span", percent(confidence, 0)),
+                element("span", sure),
                 class_="sure",
                 title="confidence in what is proposed",
             ),
