@@ -73,6 +73,23 @@ def test_wrong_labels_of_one_class_count_by_how_many_it_has():
     assert plateau.curve[4] == pytest.approx((true != given).mean(), abs=0.03)
 
 
+@pytest.mark.parametrize("samples", [4005, 10_000, 700_000])
+def test_a_plateau_has_its_least_part_however_many_rows_are_looked_at(samples):
+    """Errors begin at once; of very many rows a random part is looked at."""
+    rng = np.random.default_rng(4)
+    given = rng.integers(3, size=samples).astype(np.int32)
+    confidence = rng.random(samples).astype(np.float32)
+    errs = rng.random(samples) < 1 - confidence
+    beliefs = Beliefs(
+        predicted=np.where(errs, (given + 1) % 3, given).astype(np.int32), confidence=confidence
+    )
+    assert find_plateau(beliefs, given, 3)[0].share == 0.1
+    plateau, counts = find_plateau(beliefs, given, 3, least=0.3)
+    assert plateau.share == 0.3
+    assert plateau.samples == counts.sum() == pytest.approx(0.3 * min(samples, 500_000), rel=0.02)
+    assert plateau.disagreement == pytest.approx(0.15, abs=0.03)
+
+
 @forall(
     hits=st.lists(st.integers(0, 50), min_size=1, max_size=6),
     misses=st.lists(st.integers(0, 50), min_size=6, max_size=6),

@@ -23,8 +23,7 @@ UNKNOWN = -1
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 CLOSE_CALL = (1.0, 1.5, 2.0)
 _PARTS = 10
-FEWEST = 200
-"""Surest samples that a plateau has at least."""
+_FEWEST = 200
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06
 _ROWS = 500_000  # of more than these a random part says as much
@@ -59,7 +58,7 @@ def find_plateau(
     given: Integers,
     num_classes: int,
     chances: Sequence[float] = CLOSE_CALL,
-    fewest: int = FEWEST,
+    least: float | None = None,
 ) -> tuple[Plateau, Doubles]:
     """The plateau, and the (m, m) counts of predicted and given labels on it.
 
@@ -74,7 +73,8 @@ def find_plateau(
         given: (N,) given labels.
         num_classes: Number of classes m.
         chances: Standard errors by which a level share may rise, from strict to lenient.
-        fewest: Of fewer of the surest samples the share says nothing about where the plateau ends.
+        least: Part of all samples, the surest, that is on the plateau in any case: of fewer, their
+            share says nothing about where it ends; None for `_FEWEST` of them, or half.
     """
     seen = random_part(beliefs.predicted != UNKNOWN, _ROWS)
     # Equal ones in random order: as they stand, data are often sorted by label.
@@ -91,6 +91,7 @@ def find_plateau(
     of_class = totals[-1] / max(len(seen), 1)
     curve = np.array([rates @ of_class for rates in map(shrunk_rates, contrary, totals)])
     sizes = totals.sum(1).astype(np.int64)
+    fewest = min(_FEWEST, len(seen) // 2) if least is None else int(least * len(seen))
     ends = [_end_of_plateau(curve, sizes, chance, fewest) for chance in chances]
     last = ends[1]
     on = part <= last

@@ -165,8 +165,8 @@ def share_by_whole_training(
         held_out: Labels set aside.
         early: The share as the first epochs have it.
     """
-    fewest = max(_FEWEST, int(_LEAST_PART * len(given)))
-    plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT, fewest)
+    least = max(_FEWEST / len(given), _LEAST_PART)
+    plateau, counts = find_plateau(whole, given, len(early.counts), _LENIENT, least)
     gap, chance = _gap(whole.predicted != given, held_out)
     by_heart = _ramp(gap / chance, _LEARNT)
     # The first epochs are a way out only if they contradict fewer labels than are contradicted of
