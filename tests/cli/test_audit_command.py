@@ -261,24 +261,28 @@ def test_help_gives_an_example_per_line(command):
 def test_a_table_as_people_have_them_goes_all_the_way(here):
     """Categories, gaps and a column to ignore: audited, shown, repaired, trained on, predicted."""
     rng = np.random.default_rng(0)
-    lines = ["customer,age,city,bought"]
+    lines = ["customer,age,city,day,bought"]
     for k in range(200):
         bought = k % 2
         age = "" if rng.random() < 0.2 else f"{30 + 20 * bought + rng.normal():.1f}"
         city = "" if rng.random() < 0.2 else ("Rome", "Oslo")[bought]
-        lines.append(f"{k},{age},{city},{('no', 'yes')[bought if k > 9 else 1 - bought]}")
+        label = ("no", "yes")[bought if k > 9 else 1 - bought]
+        lines.append(f"{k},{age},{city},2020-02-{1 + k % 28:02d},{label}")
     (here / "shop.csv").write_text("\n".join(lines) + "\n")
     said = ["--label", "bought", "--ignore", "customer"]
     run("audit", "shop.csv", *said, "--epochs", 4, "--out", "audit")
     page = (here / "audit" / "report.html").read_text()
     assert "% alike" in page
     assert "missing</td>" in page
+    assert "2020-02-1" in page
     assert "customer" not in page
     output = run("export", "audit", "--to", "cleaned", "--out", "clean.csv")
     advice = re.search(r"Train on it: abstain (train clean.csv .*)", output)[1]
     assert advice.split()[2:] == said
     run(*advice.split(), "--epochs", 2, "--out", "run")
-    (here / "new.csv").write_text("city,age\nRome,30\nBonn,\n")  # a city never seen, and no label
+    (here / "new.csv").write_text(
+        "day,city,age\n2021-01-01,Rome,30\n2021-01-02,Bonn,\n"
+    )  # a city never seen, and no label
     run("predict", "run", "new.csv", "--output", "answers.csv")
     assert len((here / "answers.csv").read_text().splitlines()) == 3
     run("export", "audit", "--to", "label-studio", "--all", "--out", "tasks.json")

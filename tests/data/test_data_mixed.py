@@ -45,7 +45,7 @@ def test_categories_are_numbers_dates_are_days_and_gaps_stay_gaps(tmp_path):
     expected = [[30, 1], [nan, 0], [50, nan], [40, 1], [60, 0], [nan, 1]]
     expected = [[*row, first_day + k] for k, row in enumerate(expected)]
     np.testing.assert_array_equal(data.inputs.numpy(), np.array(expected, dtype=np.float32))
-    assert data.named(data.inputs[2].tolist()) == [50.0, None, first_day + 2]
+    assert data.named(data.inputs[2].tolist()) == [50.0, None, "2020-01-03"]
 
 
 def test_what_a_model_sees_is_what_scikit_learn_makes_of_it(tmp_path):

@@ -21,6 +21,7 @@ class Found:
     names: Sequence[str] = ()
     columns: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dates: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     name: str = "data"
     where: str = "label"
@@ -41,6 +42,7 @@ def assemble(found: Found) -> LabeledData:
         name=found.name,
         columns=found.columns,
         categories=found.categories,
+        dates=found.dates,
         skipped=found.skipped,
     )
 

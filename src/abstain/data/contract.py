@@ -1,7 +1,9 @@
 """What every source delivers: inputs, given labels, class names and an id per sample."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -60,6 +62,8 @@ class LabeledData:
     """Names of the columns that the inputs were read from; () where the source has no columns."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What the numbers stand for in columns that hold categories: theirs, counted from 0."""
+    dates: tuple[str, ...] = ()
+    """Columns whose numbers are days since 1970."""
     weights: Tensor | None = None
     """float32 (N): how much each sample counts in training; alike where there are none."""
     word_vectors: Path | None = None
@@ -88,17 +92,22 @@ class LabeledData:
         """A row of a table as people read it: categories by name, None for what is missing.
 
         >>> import torch
-        >>> data = LabeledData(inputs=torch.tensor([[0.5, 1.0]]), given=torch.tensor([0]),
+        >>> data = LabeledData(inputs=torch.tensor([[0.5, 1.0, 365.0]]), given=torch.tensor([0]),
         ...                    classes=("yes",), ids=("a",), kind="table",
-        ...                    columns=("size", "city"), categories={"city": ("Oslo", "Rome")})
-        >>> data.named([0.5, 1.0]), data.named([float("nan"), 0.0])
-        ([0.5, 'Rome'], [None, 'Oslo'])
+        ...                    columns=("size", "city", "day"), dates=("day",),
+        ...                    categories={"city": ("Oslo", "Rome")})
+        >>> data.named([0.5, 1.0, 365.0]), data.named([float("nan"), 0.0, 1.0])
+        ([0.5, 'Rome', '1971-01-01'], [None, 'Oslo', '1970-01-02'])
         """
-        known = [self.categories.get(name) for name in self.columns] or [None] * len(row)
-        return [
-            None if value != value else names[int(value)] if names else value  # NaN is not itself
-            for value, names in zip(row, known, strict=True)
-        ]
+        return [*map(self.read, self.columns or [""] * len(row), row)]
+
+    def read(self, column: str, value: float) -> float | str | None:
+        """A number of a column as people read it."""
+        if math.isnan(value):
+            return None
+        if column in self.dates:
+            return str(date(1970, 1, 1) + timedelta(days=math.floor(value)))
+        return self.categories[column][int(value)] if column in self.categories else value
 
     @property
     def num_classes(self) -> int:

@@ -50,7 +50,8 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
         )
     inputs = torch.from_numpy(array.astype(np.float32))
     check_finite(inputs, where=where)
-    return replace(data, inputs=inputs, kind="table", columns=(), categories={}, word_vectors=None)
+    no_columns: dict[str, Any] = {"columns": (), "categories": {}, "dates": ()}
+    return replace(data, inputs=inputs, kind="table", word_vectors=None, **no_columns)
 
 
 def _as_array(features: object) -> np.ndarray[Any, Any]:

@@ -26,7 +26,7 @@ from abstain.data.images import list_images, read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
-from abstain.data.table_numbers import as_numbers, categories_of
+from abstain.data.table_numbers import as_numbers, categories_of, is_date
 from abstain.data.weights import with_weights
 from abstain.data.wording import did_you_mean
 from abstain.errors import DataError
@@ -88,6 +88,7 @@ def read_arrow(
     categories: dict[str, tuple[str, ...]] = {}
     if choice.kind == "table":
         categories = categories_of(table, choice.columns, options.categories)
+    dates = tuple(name for name in choice.columns if is_date(table.schema.field(name).type))
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
@@ -102,6 +103,7 @@ def read_arrow(
                 names=label_names,
                 columns=choice.columns,
                 categories=categories,
+                dates=dates,
                 skipped=skipped,
                 name=name,
                 where=f"column {label!r} of {where}",

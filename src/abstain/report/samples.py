@@ -86,8 +86,8 @@ class Samples:
             heads += [f"mean of {cut(self.data.classes[j], 18)}" for j in shown]
             columns += [
                 [
-                    f"{mean:.0%} alike" if name in self.data.categories else mean
-                    for name, mean in zip(names, means[j].tolist(), strict=True)
+                    f"{x:.0%} alike" if name in self.data.categories else self.data.read(name, x)
+                    for name, x in zip(names, means[j].tolist(), strict=True)
                 ]
                 for j in shown
             ]
