@@ -1,7 +1,9 @@
 import os
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from abstain.data import load, splits
 from abstain.errors import DataError
@@ -135,7 +137,6 @@ def test_one_class_and_a_class_of_one(image_folder, tmp_path, make_png):
 
 
 def test_photo_on_its_side_is_set_upright(tmp_path):
-    from PIL import Image
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -164,3 +165,18 @@ def test_file_names_that_cannot_be_written_down_are_named(image_folder):
     (root / "cat" / "0.png").rename(os.fsdecode(os.fsencode(root / "cat") + b"/\xff.png"))
     with pytest.raises(DataError, match=r"must be UTF-8, got cat/\\udcff.png; rename"):
         load(root)
+
+
+@pytest.mark.parametrize("turned", [1, 6])
+def test_photos_that_are_read_at_a_fraction_of_their_size_are_the_same(image_folder, turned):
+    rng = np.random.default_rng(0)
+    photo = Image.fromarray(rng.integers(0, 255, (6, 8, 3), dtype=np.uint8)).resize((800, 600))
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    root = image_folder()
+    photo.save(root / "cat" / "0.jpg", exif=exif, quality=95)
+    data = load(root, image_size=(30, 40))
+    found = data.inputs[list(data.ids).index("cat/0.jpg")].numpy().astype(int)
+    upright = photo if turned == 1 else photo.rotate(-90, expand=True)
+    expected = np.asarray(upright.resize((40, 30))).transpose(2, 0, 1).astype(int)
+    assert np.abs(found - expected).mean() < 3

@@ -77,7 +77,7 @@ def decode(
         channels: 1 or 3; None keeps grey grey and makes everything else RGB.
         resize: (height, width) to scale to.
     """
-    image = _upright(blob)
+    image = _upright(blob, None if resize is None else max(resize))
     grey = channels == 1 or (channels is None and _is_grey(image))
     if image.mode.startswith("I"):  # 16 bits: keep the upper eight, PIL would clip
         image = _from_array((np.asarray(image) >> 8).astype(np.uint8))
@@ -221,10 +221,14 @@ def _header(blob: bytes) -> tuple[int, int, bool]:
     return height, width, _is_grey(image)
 
 
-def _upright(blob: bytes) -> "Image":
+def _upright(blob: bytes, side: int | None = None) -> "Image":
+    """An image as the camera saw it, not smaller than `side` unless it is."""
     from PIL import Image, ImageOps
 
     image: Image.Image = Image.open(io.BytesIO(blob))
+    if side is not None:
+        # A photo of 12 megapixels is read ten times as fast where an eighth of its side will do.
+        image.draft(None, (side, side))
     return ImageOps.exif_transpose(image) if _turned(image) != 1 else image
 
 
