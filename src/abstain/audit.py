@@ -65,7 +65,8 @@ def audit(
             epochs are done where more would hardly change the order of the labels.
         method: Instead of a recipe, the name of a method with its defaults.
         features: Numbers to train on instead of the source's own inputs, such as embeddings: an
-            array (samples, columns) or the name of an `.npy`; or the feature columns of a table.
+            array (samples, columns) or the name of an `.npy`, in the order of a table's rows or of
+            the paths of an image folder; or the feature columns of a table.
         probabilities: Out-of-sample probabilities (samples, classes) that you have already, from
             cross-validation say: nothing is trained then.
         model: A torch classifier of your own, as for `abstain.train`.

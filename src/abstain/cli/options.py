@@ -20,7 +20,7 @@ Features: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         help="A feature column, found by looking unless said (repeat for more); or an .npy with "
-        "a row of numbers per sample, to train on instead of the inputs.",
+        "a row of numbers per sample, in the order of paths or rows, to train on instead.",
         rich_help_panel=DATA,
     ),
 ]
