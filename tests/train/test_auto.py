@@ -99,8 +99,10 @@ def plainly(model, inputs, given, recipe, num_classes, test_labels):
                     kept, kept_epoch = copy.deepcopy((averaged.state_dict(), memory)), epoch
                 waited = epoch - best_epoch
                 patience = max(3, round(recipe.epochs / 10))
-                has_learnt = best < untaught or loss > best + 0.1 * untaught
-                if has_learnt and (waited >= patience or epoch + 1 >= recipe.epochs // 2):
+                memorises = loss > best + 0.1 * untaught
+                has_begun = best < 0.99 * untaught or memorises
+                is_late = epoch + 1 >= recipe.epochs * 2 / 3 and has_begun
+                if (best < untaught or memorises) and (waited >= patience or is_late):
                     switched = epoch + 1
                     weights, memory = kept
                     model.load_state_dict(weights)

@@ -27,7 +27,7 @@ def test_labels_learnt_by_heart_end_a_warm_up_that_never_beat_the_frequencies():
 
 
 def test_a_model_that_is_slow_to_begin_is_given_time():
-    """Half of the epochs end a warm-up that still learns, but not one that has yet to begin."""
+    """Late epochs end a warm-up that still learns, but not one that has yet to begin."""
 
     def epochs_until_the_end(losses):
         warm_up = WarmUp(epochs=10, untaught=0.693, held_out=2)
@@ -37,7 +37,7 @@ def test_a_model_that_is_slow_to_begin_is_given_time():
                 return epoch
         return None
 
-    assert epochs_until_the_end([0.69, 0.66, 0.64, 0.62, 0.60, 0.58]) == 5
-    slow = [0.6930, 0.6925, 0.6920, 0.6915, 0.6910, 0.6890, 0.66, 0.62]
-    assert epochs_until_the_end(slow) == 7
-    assert epochs_until_the_end(slow[:6]) is None
+    assert epochs_until_the_end([0.69, 0.66, 0.64, 0.62, 0.60, 0.58, 0.57, 0.56]) == 7
+    slow = [0.6930, 0.6928, 0.6925, 0.6920, 0.6915, 0.6910, 0.6890, 0.66, 0.62]
+    assert epochs_until_the_end(slow) == 8
+    assert epochs_until_the_end(slow[:7]) is None

@@ -143,7 +143,7 @@ class Course:
     switched: int | None
     """Epochs of cross-entropy, the last ones in vain; None: it never ended."""
     cut_short: bool
-    """Whether half of the training was over before the held-out loss had turned for good."""
+    """Whether two thirds of the training were over before the held-out loss had turned for good."""
     collapsed: bool
 
 

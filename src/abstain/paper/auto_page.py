@@ -289,8 +289,8 @@ def _warm_up(evidence: Evidence) -> str:
     note = (
         "Means over seeds, and the range. "
         f"Of {runs} runs, {ends['collapsed']} collapsed; {ends['throughout']} stayed with "
-        f"cross-entropy throughout; in {ends['cut short']}, half of the epochs were over before "
-        "the held-out loss had turned for good."
+        f"cross-entropy throughout; in {ends['cut short']}, two thirds of the epochs were over "
+        "before the held-out loss had turned for good."
     )
     return "\n".join(lines) + f"\n\n{note}"
 

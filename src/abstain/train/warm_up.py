@@ -17,6 +17,9 @@ from typing import Any
 from torch import Tensor
 
 _FEWEST_EPOCHS, _SHARE = 3, 10
+# Of all epochs: what is left is enough for beliefs to settle, and a model that was still learning
+# has learnt most of what it would have.
+_LONGEST = 2 / 3
 # Labels set aside: a twentieth, but at least so many, and at most a fifth of the data.
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
 # An epoch is as good as the best if its losses are higher by at most so many standard errors.
@@ -56,7 +59,7 @@ class WarmUp:
     """
 
     epochs: int
-    """Of the whole training; after half of them a warm-up ends as soon as it has begun to learn."""
+    """Of the whole training; after two thirds of them a warm-up ends once it has begun to learn."""
     untaught: float
     """The loss of a model that only knows how frequent the labels are."""
     held_out: int
@@ -101,7 +104,7 @@ class WarmUp:
         has_learnt = self.best_loss < self.untaught or memorises
         # A model that is slow to begin, as recurrent ones are, would be stopped before it has.
         has_begun = self.best_loss < (1 - _SLIGHT) * self.untaught or memorises
-        is_late = self.epoch >= self.epochs // 2 and has_begun
+        is_late = self.epoch >= _LONGEST * self.epochs and has_begun
         self.ended = has_learnt and (waited >= self.patience or is_late)
         return keeps
 
