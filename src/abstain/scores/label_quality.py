@@ -125,19 +125,26 @@ def label_quality(
     evidence = ledger.evidence.numpy(force=True)
     if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
-        evidence = _evidence(snapshots)
+        evidence = ranked = _evidence(snapshots)
     else:
-        evidence = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
+        # Where a model errs too, each of the two tells what the other does not.
+        ranked = (evidence + _dealt_out(evidence, ledger.log_odds.numpy(force=True))) / 2
+    rival = _rival(snapshots)
+    whole = None
+    if numbers[:2] == [0, 1]:
+        believed = np.where(evidence < 0, rival, labels)
+        believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
+        whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, early))
     return _judged(
         labels,
-        rival=_rival(snapshots),
-        evidence=evidence,
+        rival=rival,
+        evidence=ranked,
         early=early,
         epochs=epochs,
         contradicted=_contradicted(single, labels),
         rival_share=_share(belief - margin, belief),
         held_out=held_out,
-        sureness=_sureness(numbers, single, early),
+        whole=whole,
         abstention=ledger.abstention.numpy(force=True),
     )
 
@@ -267,11 +274,11 @@ def _judged(
     abstention: Floats,
     num_classes: int = 0,
     held_out: HeldOut | None = None,
-    sureness: Floats | None = None,
+    whole: Beliefs | None = None,
 ) -> LabelQuality:
     classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
     noise = fit_noise_model(
-        given, rival, evidence, early, epochs, contradicted, classes, held_out, sureness
+        given, rival, evidence, early, epochs, contradicted, classes, held_out, whole
     )
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
@@ -319,14 +326,14 @@ def _early(
     return Beliefs(predicted=predicted, confidence=confidence), tuple(single[1:6])
 
 
-def _sureness(numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs) -> Floats | None:
-    """How sure the model was of each sample while it hardly knew its label; None where not kept.
+def _sureness(numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs) -> Floats:
+    """How sure the model was of each sample while it hardly knew its label.
 
     The more samples there are, the less each label does to the model: of many, the third and fifth
     epoch may be asked too, which know far more of what is hard.
     """
     if list(numbers[:3]) != [0, 1, 2]:
-        return single[0].confidence if list(numbers[:2]) == [0, 1] else None
+        return single[0].confidence
     few, many = _FEW_TO_MANY
     weight = np.float32(np.clip((len(early.confidence) - few) / (many - few), 0, 1))
     sureness = early.confidence.copy()
@@ -389,8 +396,8 @@ def _evidence(snapshots: Sequence[Snapshot]) -> Floats:
 def _dealt_out(evidence: Floats, log_odds: Floats) -> Floats:
     """The same values of evidence, the least for the label of the least log odds, and so on.
 
-    Log odds tell best which of two labels is worse, but their scale is that of the logits, which
-    every network has its own of; evidence is bounded, and a unit of it means the same everywhere.
+    The scale of log odds is that of the logits, which every network has its own of; evidence is
+    bounded, and a unit of it means the same everywhere.
     """
     dealt = np.full_like(evidence, np.nan)
     seen = np.flatnonzero(~np.isnan(evidence))

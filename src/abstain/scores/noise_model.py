@@ -69,7 +69,7 @@ def fit_noise_model(
     contradicted: float,
     num_classes: int,
     held_out: HeldOut | None = None,
-    sureness: Floats | None = None,
+    whole: Beliefs | None = None,
 ) -> NoiseModel:
     """Fit the model.
 
@@ -82,16 +82,13 @@ def fit_noise_model(
         contradicted: Share of labels that the model contradicts in the end.
         num_classes: Number of classes m.
         held_out: How good the model was on labels set aside, where some were.
-        sureness: (N,) how sure it was of each sample while it hardly knew its label, where kept.
+        whole: What was believed over the whole training, and how surely while labels were unknown.
     """
     known = rival != UNKNOWN
     plateaus = [find_plateau(epoch, given, num_classes)[0] for epoch in epochs]
     share = share_by_first_epochs(given, early, plateaus, contradicted, num_classes)
     slope = _SLOPE_BY_FIRST
-    if held_out is not None and sureness is not None:
-        believed = np.where(known & (evidence < 0), rival, given)
-        believed[~known] = UNKNOWN
-        whole = Beliefs(predicted=believed, confidence=sureness)
+    if held_out is not None and whole is not None:
         share = share_by_whole_training(given, whole, plateaus[0], held_out, share)
         slope = _SLOPE_BY_WHOLE * (_WEAK + (1 - _WEAK) * share.trust)
     transition = estimate_transition(share.counts)
