@@ -128,7 +128,8 @@ def label_quality(
         evidence = ranked = _evidence(snapshots)
     else:
         # Where a model errs too, each of the two tells what the other does not.
-        ranked = (evidence + _dealt_out(evidence, ledger.log_odds.numpy(force=True))) / 2
+        dealt = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
+        ranked = (evidence + dealt) * np.float32(0.5)
     rival = _rival(snapshots)
     whole = None
     if numbers[:2] == [0, 1]:
