@@ -129,6 +129,25 @@ def test_a_model_without_a_plateau_is_weak_however_many_labels_were_set_aside():
     assert share.value < 0.2 < (predicted != given).mean()
 
 
+@pytest.mark.parametrize("classes", [2, 5])
+def test_guesses_tell_nothing(classes):
+    """Whatever the labels, a model that guesses contradicts most of them."""
+    rng = np.random.default_rng(6)
+    given = rng.integers(classes, size=4000).astype(np.int32)
+    first, whole = (
+        Beliefs(
+            predicted=rng.integers(classes, size=4000).astype(np.int32),
+            confidence=rng.random(4000).astype(np.float32),
+        )
+        for _ in range(2)
+    )
+    rows = np.arange(400)
+    met = float((whole.predicted == given)[rows].mean())
+    share = shares(given, first, whole, HeldOut(epoch=3, accuracy=met, rows=rows), classes)[1]
+    assert share.trust == 0
+    assert share.low == 0
+
+
 def test_few_contradictions_are_no_alarm():
     """A model that contradicted 5% of the labels set aside and 1% in the end: none is wrong."""
     rng = np.random.default_rng(3)

@@ -33,7 +33,7 @@ from abstain.scores.wrong_share import (
 # truth was within a third of these in most runs, whatever the set, the noise and its rate; one that
 # was fitted to the verdict of the first epochs was further off. A weak model's counts for less.
 _SLOPE_BY_FIRST, _SLOPE_BY_WHOLE, _WEAK = 2.4, 2.2, 0.6
-_PRIOR_WEIGHT = 0.8  # of a unit of prior odds beside one of evidence; measured too
+_PRIOR_WEIGHT = 0.6  # of a unit of prior odds beside one of evidence; measured too
 _BINS = 4096
 
 

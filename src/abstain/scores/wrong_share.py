@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.scores.plateau import (
+    UNKNOWN,
     Beliefs,
     Doubles,
     Integers,
@@ -52,6 +53,9 @@ _ALL_LEARNT = 0.1
 # any case: even its surest guesses told nothing. And the part of its errors that the whole training
 # of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
+# Labels contradicted, as a part of those that a guess would contradict: from here on the model may
+# know, and knows, nothing.
+_GUESS = (0.85, 0.95)
 # Standard errors in its favour before it is: of a hundred labels set aside, chance alone misses
 # many.
 _BEYOND_CHANCE = 1.0
@@ -187,6 +191,7 @@ def share_by_whole_training(
     errs = held_out.errors(value, _BEYOND_CHANCE) + changed
     known = _ramp(level, _LEVEL) if early.trust == 1 else 0.0
     weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(-level, _LEVEL))
+    weak = max(weak, _ramp(_like_a_guess(whole.predicted, given), _GUESS))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
     # value = r + kept · (1 − r) · errors(r), solved for r.
@@ -196,6 +201,20 @@ def share_by_whole_training(
     return WrongShare(
         value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
     )
+
+
+def _like_a_guess(predicted: Integers, given: Integers) -> float:
+    """Labels contradicted, as a part of those that would be if beliefs had nothing to do with them.
+
+    >>> _like_a_guess(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    0.5
+    """
+    seen = predicted != UNKNOWN
+    size = int(max(predicted.max(initial=0), given.max(initial=0))) + 1
+    believed, told = (np.bincount(x[seen], minlength=size) for x in (predicted, given))
+    count = max(int(seen.sum()), 1)
+    guess = 1 - float(believed / count @ (told / count))
+    return float((predicted != given)[seen].sum()) / count / max(guess, 1e-9)
 
 
 def all_learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> bool:
