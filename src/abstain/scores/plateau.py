@@ -113,7 +113,7 @@ def shrunk_rates(hits: Doubles, totals: Doubles) -> Doubles:
     rate = hits.sum() / max(totals.sum(), 1)
     spread = np.square(hits - totals * rate) / np.maximum(totals * rate * (1 - rate), 1e-9)
     strength = concentration(spread[totals > 0].sum(), (totals > 0).sum() - 1, totals)
-    rates: Doubles = (hits + strength * rate) / np.maximum(totals + strength, 1e-9)
+    rates: Doubles = (hits + strength * rate) / (totals + strength)
     return rates
 
 
@@ -123,7 +123,8 @@ def concentration(chi2: float, freedom: int, totals: Doubles) -> float:
         return 1e9
     typical = float(np.square(totals).sum() / totals.sum())
     correlation = max(chi2 / freedom - 1, 0.0) / max(typical - 1, 1.0)
-    return min((1 - min(correlation, 1.0)) / max(correlation, 1e-9), 1e9)
+    # Never none: a class without samples has the common rate.
+    return min((1 - min(correlation, 1 - 1e-6)) / max(correlation, 1e-9), 1e9)
 
 
 def _end_of_plateau(
