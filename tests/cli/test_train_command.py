@@ -267,7 +267,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
     assert output == ""
     assert error == "Interrupted and saved. Go on with: abstain train --resume run\n"
     at = load_checkpoint(here / "run" / "last.safetensors").part("position")[1]
-    assert 30 < at["step"] < 12 * 30
+    assert 29 <= at["step"] < 12 * 30  # on a busy machine, before the next one has begun
     run("--resume", "run")
     run(*settings, "--out", "whole")
     assert weights(here / "run") == weights(here / "whole")

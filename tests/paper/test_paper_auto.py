@@ -201,7 +201,7 @@ def test_collapses_and_endless_warm_ups_are_counted():
     assert line(page, "| MNIST symmetric 0.5 | 21.0 (4–50)") == (
         "| MNIST symmetric 0.5 | 21.0 (4–50) | 21.2 (5–50) | 15.0 (9–25) | 50 | 4 |"
     )
-    assert "Of 4 runs, 1 collapsed; 1 stayed with cross-entropy throughout; in 1, half" in page
+    assert "Of 4 runs, 1 collapsed; 1 stayed with cross-entropy throughout; in 1, two" in page
 
 
 def test_held_out_losses_survive_results_and_older_files_can_still_be_read(tmp_path):

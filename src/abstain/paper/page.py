@@ -13,7 +13,8 @@ from abstain.paper.published import Published, published
 from abstain.paper.recipes import METHODS
 from abstain.paper.record import Record
 from abstain.paper.remarks import CAPTIONS, reason
-from abstain.paper.targets import AUTO, TARGETS, Scale, Target
+from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
+from abstain.paper.variants import VARIANTS
 
 _TABLES = {
     "table-symmetric": "symmetric",
@@ -43,6 +44,8 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
         parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
         if target.name in _TABLES:
             parts += _table(evidence, target)
+        elif target.name == DIFFERENCES:
+            parts.append(_variants(evidence))
         elif target.name in drawn:
             picture = target.name.removeprefix("figure-")
             parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
@@ -122,6 +125,27 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
     return [part for part in parts if part]
 
 
+def _variants(evidence: Evidence) -> str:
+    """A line for each variant that was run."""
+    names = {table: target for target, table in _TABLES.items()}
+    lines = []
+    for variant in VARIANTS:
+        row = variant.data, variant.rate
+        tried = evidence.stat(DIFFERENCES, row, variant.column)
+        usual = evidence.stat(names[variant.table], row, variant.method)
+        theirs = published(variant.table).cell(*row, variant.method)
+        if tried is None or usual is None or theirs is None:
+            continue
+        where = f"{NAMES[row[0]]} {'pairflip ' if variant.table == 'pairflip' else ''}{row[1]:g}"
+        cells = [where, METHODS[variant.method], variant.what, said(usual), said(tried)]
+        cells += [f"{theirs.mean:.1f} ± {theirs.spread:.1f}", "" if differ(tried, theirs) else "✔"]
+        lines.append(f"| {' | '.join(cells)} |")
+    if not lines:
+        return "–"
+    head = "| | method | tried | as above | so | the paper's | explains it |"
+    return "\n".join([head, "|---" * 7 + "|", *lines]) + f"\n\n{CAPTIONS[DIFFERENCES]}"
+
+
 def _explain(stops: bool) -> str:
     epochs = ", and after @ the mean epoch of the stop" if stops else ""
     return f"Ours, with the number of seeds{epochs}; below it, in italics, the paper's."
@@ -167,38 +191,24 @@ def _difference(
     records = evidence.records(target, row, column)
     ours = summary(records)
     assert ours is not None
-    notes = _passed(records, theirs.mean)
-    if column == "gamblers":
-        notes += _at_another_payoff(evidence, row, theirs.mean)
     what = f"{NAMES[row[0]]} r = {row[1]:g} {METHODS[column]} {ours.mean - theirs.mean:+.1f}"
-    return f"{what} ({', '.join(notes)})" if notes else what
+    return what + _passed(records, theirs.mean)
 
 
-def _passed(records: Sequence[Record], accuracy: float) -> list[str]:
+def _passed(records: Sequence[Record], accuracy: float) -> str:
     """The epoch in which runs that do not stop fall to an accuracy (in %), after their best."""
     if any(record.run.recipe.stop != "never" for record in records):
-        return []
+        return ""
     means = 100 * curves(records, "test_accuracy").mean(0)
     known = np.flatnonzero(~np.isnan(means))
     if not len(known) or means[known].max() <= accuracy:
-        return []
+        return ""
     best = known[means[known].argmax()]
     below = known[(known > best) & (means[known] <= accuracy)]
     # At the very end they have settled, and meet a number by chance.
     if not len(below) or below[0] > 0.9 * len(means):
-        return []
-    return [f"epoch {below[0] + 1} of {len(means)}"]
-
-
-def _at_another_payoff(evidence: Evidence, row: tuple[str, float], accuracy: float) -> list[str]:
-    """The payoff of a figure, in the same row, that comes nearest to an accuracy (in %)."""
-    places = [(t, c.column) for t in TARGETS for c in evidence.cells(t) if c.row == row]
-    payoffs = {c: evidence.stat(t, row, c) for t, c in places if c.replace(".", "").isdigit()}
-    found = [(abs(x.mean - accuracy), payoff, x) for payoff, x in payoffs.items() if x]
-    if not found:
-        return []
-    _, payoff, stat = min(found, key=lambda entry: entry[0])
-    return [f"payoff {payoff}: {said(stat)}"]
+        return ""
+    return f" (epoch {below[0] + 1} of {len(means)})"
 
 
 def missing(evidence: Evidence, target: Target) -> list[str]:

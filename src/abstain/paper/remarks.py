@@ -36,6 +36,10 @@ CAPTIONS = {
         "Payoff 9.99. Dotted: the predicted loss; dashed: the epoch that reaches it."
     ),
     "figure-schedules": "The three rules, each after 2 epochs of cross-entropy, beside nll.",
+    "differences": (
+        "One setting at a time is another than in the tables above. It explains a difference (✔) "
+        "if the paper's number is then within three spreads."
+    ),
     "auto": (
         "Lines are means over seeds, bands their range. Dashed: where the warm-up of `auto` ended "
         "and training went back to an earlier epoch; dotted: the best number that the paper prints."
@@ -48,7 +52,7 @@ CAPTIONS = {
 }
 
 _UNKNOWN = "No reason is known."
-_PAYOFF = "The paper does not say which payoff it used; this is 9.99."
+_PAYOFF = "The paper does not say which payoff it used; this is 9.99 (others are tried below)."
 _REASONS = {
     ("table-symmetric", "mnist", "nll"): (
         "The paper's row does not come out of its own settings, while its pairflip row does: it is "

@@ -9,6 +9,7 @@ from abstain.paper.published import published
 from abstain.paper.recipes import make_run
 from abstain.paper.record import Record
 from abstain.paper.runs import Run
+from abstain.paper.variants import VARIANTS
 
 LEARNABILITY_PAYOFFS = (9.8, 9.9, 9.99)
 ROBUSTNESS_PAYOFFS = (8.8, 9.0, 9.5, 9.9, 9.99)
@@ -202,7 +203,13 @@ def _auto(scale: Scale) -> list[Cell]:
     return cells + [cell(*row, method) for row in ABLATED for method in ABLATIONS]
 
 
-AUTO = "auto"
+def _differences(scale: Scale) -> list[Cell]:
+    if scale.quick:  # nothing to differ from
+        return []
+    return [Cell(row=(v.data, v.rate), column=v.column, base=v.run()) for v in VARIANTS]
+
+
+AUTO, DIFFERENCES = "auto", "differences"
 TARGETS = {
     target.name: target
     for target in (
@@ -240,6 +247,11 @@ TARGETS = {
         Target(name="figure-stopping", title="Where the stop is predicted", cells=_stopping),
         Target(name="figure-schedules", title="The payoff rules", cells=_schedules),
         Target(name="figure-critical", title="The critical payoff", cells=_critical, bisects=True),
+        Target(
+            name=DIFFERENCES,
+            title="What was tried where ours differs",
+            cells=_differences,
+        ),
         Target(
             name=AUTO,
             title="One rule that knows nothing of the noise",
