@@ -78,13 +78,7 @@ def read_arrow(
     if table.num_rows == 0:
         raise DataError(f"{where} must hold rows, got none; check that the file is the right one")
     label = label_column(table, options.label, where) if options.labelled else None
-    apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
-    check_ignored(table, options.ignore, where=where)
-    apart += options.ignore
-    if options.to_show and options.features is None:
-        choice = choose_to_show(table, apart=apart, where=where)
-    else:
-        choice = choose_features(table, options.features, apart=apart, where=where)
+    choice = _choice(table, label, options, where)
     categories: dict[str, tuple[str, ...]] = {}
     if choice.kind == "table":
         categories = categories_of(table, choice.columns, options.categories)
@@ -129,6 +123,16 @@ def read_arrow(
         where=str(where),
     )
     return found(images.inputs, images.keep if images.skipped else None, images.skipped)
+
+
+def _choice(table: "pa.Table", label: str | None, options: Options, where: object) -> Choice:
+    """The columns to read: neither label, ids and weights nor what is to be ignored."""
+    check_ignored(table, options.ignore, where=where)
+    apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
+    apart += options.ignore
+    if options.to_show and options.features is None:
+        return choose_to_show(table, apart=apart, where=where)
+    return choose_features(table, options.features, apart=apart, where=where)
 
 
 def _weight_column(table: "pa.Table", options: Options, where: object) -> list[str]:
