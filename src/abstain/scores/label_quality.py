@@ -83,11 +83,12 @@ def label_quality(
     """Scores from one training run: P(label is right) = 1/(1 + exp −(a·evidence + log-prior + c)).
 
     The evidence is the log odds of the given label against its rival, averaged over training so
-    that every doubling of it counts alike; the prior odds come from the transition matrix of
-    `noise_model`; c is fitted, so that as many labels are expected to be wrong as there are, and a
-    is nearly the same on all data. Chosen on planted errors: the plain mean of belief or margin
-    ranks as well where nothing is learnt by heart, and worse elsewhere; the prior gains most where
-    wrong labels go to one class.
+    that every doubling of it counts alike, once with a floor below which beliefs are all the same,
+    and once without; the prior odds come from the transition matrix of `noise_model`; c is fitted,
+    so that as many labels are expected to be wrong as there are, and a is nearly the same on all
+    data. Chosen on planted errors: the plain mean of belief or margin ranks as well where nothing
+    is learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to one
+    class; with the floor symmetric noise is told better, without it what goes to one class.
 
     A sample that the training never saw gets the score that all labels have on average.
 
