@@ -129,6 +129,19 @@ def test_a_model_without_a_plateau_is_weak_however_many_labels_were_set_aside():
     assert share.value < 0.2 < (predicted != given).mean()
 
 
+def test_of_many_labels_set_aside_a_small_difference_is_none():
+    """First epochs a hundredth worse than labels set aside, of which there are fifty thousand."""
+    rng = np.random.default_rng(7)
+    true, given = planted(0.1, rng, samples=200_000)
+    whole = Beliefs(predicted=true, confidence=rng.random(200_000).astype(np.float32))
+    rows = np.arange(50_000)
+    met = float((whole.predicted == given)[rows].mean()) + 0.01
+    share = shares(given, whole, whole, HeldOut(epoch=3, accuracy=met, rows=rows), 5)[1]
+    assert share.trust == 1
+    assert share.low > 0.05
+    assert share.low <= 0.1 <= share.high
+
+
 @pytest.mark.parametrize("classes", [2, 5])
 def test_guesses_tell_nothing(classes):
     """Whatever the labels, a model that guesses contradicts most of them."""

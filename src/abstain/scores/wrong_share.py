@@ -190,7 +190,8 @@ def share_by_whole_training(
     changed = max(0.0, first.disagreement - value)
     errs = held_out.errors(value, _BEYOND_CHANCE) + changed
     known = _ramp(level, _LEVEL) if early.trust == 1 else 0.0
-    weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(-level, _LEVEL))
+    lag = (first.disagreement - held_out.disagreement) / float(np.hypot(held_out.chance, _UNLIKE))
+    weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(lag, _LEVEL))
     weak = max(weak, _ramp(_like_a_guess(whole.predicted, given), _GUESS))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
