@@ -128,7 +128,7 @@ def test_loop_and_stack_do_what_the_definition_says(epochs):
     model = small.Reads64(network)
     expected, averaged, switched, kept = plainly(model, inputs, given, trained.recipe, 3, true)
     assert switched is not None
-    assert f"cross-entropy until epoch {kept}, where" in trained.outcome
+    assert f"cross-entropy until epoch {kept}, " in trained.outcome
     got = [(row["loss"], row["test_accuracy"]) for row in trained.history.epochs]
     np.testing.assert_allclose(got, expected, rtol=1e-9)
     # A first step of Adam is as long for a gradient of rounding errors as for any other.

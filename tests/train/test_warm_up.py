@@ -34,6 +34,7 @@ def test_a_model_that_is_slow_to_begin_is_given_time():
         for epoch, loss in enumerate(losses, start=1):
             warm_up.update(torch.tensor([loss, loss]), accuracy=0.5)
             if warm_up.ended:
+                assert "to leave time for the rest" in warm_up.reason
                 return epoch
         return None
 

@@ -213,7 +213,9 @@ def _lines(predictions: "Predictions", confidence: float) -> list[str]:
         f"({predictions.coverage:.1%})"
     )
     if predictions.expected_risk is not None:
-        line += f"; the model expects {predictions.expected_risk:.1%} of its answers to be wrong"
+        risk = f"{predictions.expected_risk:.1%}"
+        # After a robust training beliefs are sharp, whatever they are worth.
+        line += f"; the model expects {risk} of its answers to be wrong, and is often too sure"
     lines = [line]
     if held is not None and predictions.answered.any():
         lines.append(

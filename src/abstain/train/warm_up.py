@@ -136,7 +136,9 @@ class WarmUp:
                 f"{self.accuracy:.1%} of the warm-up; kept is its epoch {self.kept_epoch}"
             )
         if self.ended:
-            return f"cross-entropy until epoch {self.kept_epoch}, where the held-out loss turned"
+            has_turned = self.epoch - self.best_epoch >= self.patience
+            why = "where the held-out loss turned" if has_turned else "to leave time for the rest"
+            return f"cross-entropy until epoch {self.kept_epoch}, {why}"
         if self.best_loss < self.untaught:
             return "cross-entropy throughout: the held-out loss had not turned yet"
         return (
