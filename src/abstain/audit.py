@@ -27,11 +27,11 @@ from abstain.errors import AbstainError
 from abstain.scores.detection import detection
 from abstain.scores.label_quality import (
     LabelQuality,
-    disagreeing_duplicates,
     label_quality,
     label_quality_from_probabilities,
 )
 from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.summaries import disagreeing_duplicates
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train

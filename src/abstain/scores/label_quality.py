@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.errors import AbstainError
+from abstain.scores.given import Labels, checked_labels
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs
 from abstain.scores.wrong_share import HeldOut, all_learnt_by_heart
 
 Floats: TypeAlias = npt.NDArray[np.float32]
-Labels: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,41 +39,6 @@ class LabelQuality:
         """Indices of all samples, the lowest score first; of equals the earlier one."""
         # By the logits: scores of hopeless labels round to the same number.
         return _ascending(self.noise.logits)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duplicates:
-    """Identical inputs whose labels disagree."""
-
-    members: Labels
-    """Indices of all samples in such groups, group after group, in their order within each."""
-    group: Labels
-    """The group of each member, from 0, in the order of their first members."""
-
-    def __len__(self) -> int:
-        """How many groups there are."""
-        return int(self.group[-1]) + 1 if len(self.group) else 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairSummary:
-    """How many labels of one class are taken for another, the commonest pair first."""
-
-    given: Labels
-    predicted: Labels
-    count: Labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassSummary:
-    """A row for each class."""
-
-    given: Labels
-    """How many samples have this label."""
-    issues: Labels
-    """How many of these are in doubt."""
-    wanted: Labels
-    """How many samples in doubt are proposed to have it."""
 
 
 def label_quality(
@@ -115,7 +79,7 @@ def label_quality(
     >>> float((quality.predicted_label == believed.numpy()).mean()) > 0.98
     True
     """
-    labels = _labels(given, len(ledger))
+    labels = checked_labels(given, len(ledger))
     snapshots = ledger.snapshots
     if not snapshots:
         raise AbstainError("ledger must have seen a training, got one that saw nothing")
@@ -171,7 +135,7 @@ def label_quality_from_probabilities(
         raise AbstainError(f"probabilities must be (samples, classes), got shape {beliefs.shape}")
     if beliefs.dtype.kind not in "fiu":
         raise AbstainError(f"probabilities must be numbers, got {beliefs.dtype}")
-    labels = _labels(given, len(beliefs), beliefs.shape[1])
+    labels = checked_labels(given, len(beliefs), beliefs.shape[1])
     rows = len(beliefs)
     belief, rival_belief = np.empty(rows, np.float32), np.empty(rows, np.float32)
     rival = np.empty(rows, np.int32)
@@ -198,64 +162,6 @@ def label_quality_from_probabilities(
         rival_share=_share(rival_belief, belief),
         abstention=np.full(rows, np.nan, np.float32),
         num_classes=beliefs.shape[1],
-    )
-
-
-def disagreeing_duplicates(fingerprints: npt.ArrayLike, given: npt.ArrayLike) -> Duplicates:
-    """Groups of samples with the same fingerprint (integers or strings) but different labels.
-
-    >>> found = disagreeing_duplicates(["a", "b", "a", "c", "c", "b"], [0, 1, 2, 1, 1, 0])
-    >>> found.members.tolist(), found.group.tolist(), len(found)
-    ([0, 2, 1, 5], [0, 0, 1, 1], 2)
-    """
-    prints = np.asarray(fingerprints)
-    if prints.ndim != 1:
-        raise AbstainError(f"fingerprints must be one per sample, got shape {prints.shape}")
-    labels = _labels(given, len(prints))
-    _, first, group = np.unique(prints, return_index=True, return_inverse=True)
-    lowest = np.full(len(first), np.iinfo(np.int32).max, np.int32)
-    highest = np.full(len(first), -1, np.int32)
-    np.minimum.at(lowest, group, labels)
-    np.maximum.at(highest, group, labels)
-    members = np.flatnonzero((lowest < highest)[group])
-    # A group is known by its first member.
-    heads = first[group[members]]
-    order = np.argsort(heads, kind="stable")
-    _, numbers = np.unique(heads[order], return_inverse=True)
-    return Duplicates(members=members[order], group=numbers.astype(np.int64))
-
-
-def pair_summary(quality: LabelQuality, given: npt.ArrayLike, issues: Mask) -> PairSummary:
-    """Which class is taken for which, over the samples in `issues`; only pairs that occur.
-
-    Args:
-        quality: Scores.
-        given: (N,) given labels.
-        issues: (N,) which samples to count: `NoiseEstimate.is_label_issue`.
-    """
-    labels = _labels(given, len(quality))
-    chosen = issues & (quality.predicted_label != labels)
-    predicted = quality.predicted_label[chosen]
-    size = int(max(labels.max(), predicted.max(initial=0))) + 1
-    pairs, counts = np.unique(labels[chosen] * np.int64(size) + predicted, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    pairs = pairs[order]
-    return PairSummary(given=pairs // size, predicted=pairs % size, count=counts[order])
-
-
-def class_summary(
-    quality: LabelQuality, given: npt.ArrayLike, issues: Mask, num_classes: int
-) -> ClassSummary:
-    """For each class how many labels there are, are in doubt, and are proposed."""
-    labels = _labels(given, len(quality), num_classes)
-
-    def count(values: npt.NDArray[Any]) -> Labels:
-        return np.bincount(values, minlength=num_classes).astype(np.int64, copy=False)
-
-    return ClassSummary(
-        given=count(labels),
-        issues=count(labels[issues]),
-        wanted=count(quality.predicted_label[issues]),
     )
 
 
@@ -432,22 +338,3 @@ def _check_probabilities(part: npt.NDArray[Any]) -> None:
         raise AbstainError(
             f"rows of probabilities must sum to 1, got {sums[worst]:g}; are they logits?"
         )
-
-
-def _labels(
-    given: npt.ArrayLike, samples: int, num_classes: int | None = None
-) -> npt.NDArray[np.int32]:
-    labels = np.asarray(given)
-    if labels.shape != (samples,):
-        raise AbstainError(
-            f"given must have one label for each of {samples} samples, got shape {labels.shape}"
-        )
-    if labels.dtype.kind not in "iu":
-        raise AbstainError(f"given must be class indices, got {labels.dtype}")
-    if samples == 0:
-        raise AbstainError("given must hold labels, got none")
-    if int(labels.min()) < 0 or (num_classes is not None and int(labels.max()) >= num_classes):
-        rule = "at least 0" if num_classes is None else f"in [0, {num_classes})"
-        bad = labels.min() if int(labels.min()) < 0 else labels.max()
-        raise AbstainError(f"given must be class indices {rule}, got {bad}")
-    return labels.astype(np.int32)

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
-from abstain.scores.label_quality import LabelQuality, _labels
+from abstain.scores.given import checked_labels
+from abstain.scores.label_quality import LabelQuality
 from abstain.scores.noise_model import NoiseModel
 from abstain.scores.wrong_share import half_width
 
@@ -98,7 +99,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
     >>> 1 / 12 in estimate.rate, int(estimate.is_label_issue.sum())
     (True, 100)
     """
-    labels = _labels(given, len(quality), num_classes)
+    labels = checked_labels(given, len(quality), num_classes)
     noise = quality.noise
     rate = Interval(value=noise.share.value, low=noise.share.low, high=noise.share.high)
     wrong = noise.wrong_probability

@@ -1,0 +1,106 @@
+"""What the labels in doubt have in common: identical inputs, pairs of classes, single classes."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.errors import AbstainError
+from abstain.scores.given import Labels, checked_labels
+from abstain.scores.label_quality import LabelQuality
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicates:
+    """Identical inputs whose labels disagree."""
+
+    members: Labels
+    """Indices of all samples in such groups, group after group, in their order within each."""
+    group: Labels
+    """The group of each member, from 0, in the order of their first members."""
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return int(self.group[-1]) + 1 if len(self.group) else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSummary:
+    """How many labels of one class are taken for another, the commonest pair first."""
+
+    given: Labels
+    predicted: Labels
+    count: Labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSummary:
+    """A row for each class."""
+
+    given: Labels
+    """How many samples have this label."""
+    issues: Labels
+    """How many of these are in doubt."""
+    wanted: Labels
+    """How many samples in doubt are proposed to have it."""
+
+
+def disagreeing_duplicates(fingerprints: npt.ArrayLike, given: npt.ArrayLike) -> Duplicates:
+    """Groups of samples with the same fingerprint (integers or strings) but different labels.
+
+    >>> found = disagreeing_duplicates(["a", "b", "a", "c", "c", "b"], [0, 1, 2, 1, 1, 0])
+    >>> found.members.tolist(), found.group.tolist(), len(found)
+    ([0, 2, 1, 5], [0, 0, 1, 1], 2)
+    """
+    prints = np.asarray(fingerprints)
+    if prints.ndim != 1:
+        raise AbstainError(f"fingerprints must be one per sample, got shape {prints.shape}")
+    labels = checked_labels(given, len(prints))
+    _, first, group = np.unique(prints, return_index=True, return_inverse=True)
+    lowest = np.full(len(first), np.iinfo(np.int32).max, np.int32)
+    highest = np.full(len(first), -1, np.int32)
+    np.minimum.at(lowest, group, labels)
+    np.maximum.at(highest, group, labels)
+    members = np.flatnonzero((lowest < highest)[group])
+    # A group is known by its first member.
+    heads = first[group[members]]
+    order = np.argsort(heads, kind="stable")
+    _, numbers = np.unique(heads[order], return_inverse=True)
+    return Duplicates(members=members[order], group=numbers.astype(np.int64))
+
+
+def pair_summary(quality: LabelQuality, given: npt.ArrayLike, issues: Mask) -> PairSummary:
+    """Which class is taken for which, over the samples in `issues`; only pairs that occur.
+
+    Args:
+        quality: Scores.
+        given: (N,) given labels.
+        issues: (N,) which samples to count: `NoiseEstimate.is_label_issue`.
+    """
+    labels = checked_labels(given, len(quality))
+    chosen = issues & (quality.predicted_label != labels)
+    predicted = quality.predicted_label[chosen]
+    size = int(max(labels.max(), predicted.max(initial=0))) + 1
+    pairs, counts = np.unique(labels[chosen] * np.int64(size) + predicted, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    pairs = pairs[order]
+    return PairSummary(given=pairs // size, predicted=pairs % size, count=counts[order])
+
+
+def class_summary(
+    quality: LabelQuality, given: npt.ArrayLike, issues: Mask, num_classes: int
+) -> ClassSummary:
+    """For each class how many labels there are, are in doubt, and are proposed."""
+    labels = checked_labels(given, len(quality), num_classes)
+
+    def count(values: npt.NDArray[Any]) -> Labels:
+        return np.bincount(values, minlength=num_classes).astype(np.int64, copy=False)
+
+    return ClassSummary(
+        given=count(labels),
+        issues=count(labels[issues]),
+        wanted=count(quality.predicted_label[issues]),
+    )
