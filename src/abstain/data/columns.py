@@ -46,10 +46,14 @@ def label_column(table: "pa.Table", label: str | None, where: object) -> str:
 
 def check_ignored(table: "pa.Table", ignore: Sequence[str], where: object) -> None:
     """Raise where a column that is to be ignored is not there: it may be misspelt."""
-    missing = [name for name in ignore if name not in table.column_names]
+    _check_names("ignore", ignore, table, where)
+
+
+def _check_names(argument: str, names: Sequence[str], table: "pa.Table", where: object) -> None:
+    missing = [name for name in names if name not in table.column_names]
     if missing:
         raise DataError(
-            f"ignore must name columns of {where}, got {some(missing)}; "
+            f"{argument} must name columns of {where}, got {some(missing)}; "
             f"its columns are {some(table.column_names, 20)}"
             f"{did_you_mean(missing[0], table.column_names)}"
         )
@@ -80,13 +84,7 @@ def choose_features(
             name for name in table.column_names if name not in apart and not name.startswith("__")
         ]
     )
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"features must name columns of {where}, got {some(missing)}; "
-            f"its columns are {some(table.column_names, 20)}"
-            f"{did_you_mean(missing[0], table.column_names)}"
-        )
+    _check_names("features", names, table, where)
     if features is not None and apart[0] in names:
         raise DataError(f"features must not hold the label column, got {apart[0]!r}; leave it out")
     kinds: dict[Kind, list[str]] = {}
