@@ -755,7 +755,7 @@ Which labels are wrong? `abstain.audit` asks one training; cleanlab asks five, e
 - Of the large sets a part is drawn at random, once: {", ".join(f"{n:,} of {name}" for name, n in SAMPLES.items())}. All kinds of noise on a part say more than some of them on the whole.
 - *abstain*: `audit()` as it is; ranked by `label_score`. *cleanlab*: {FOLDS}-fold cross-validation; self-confidence, normalized margin, and *pruned first* (what `find_label_issues` prunes before the rest, each by self-confidence). *AUM*: the margin of logits, averaged over the epochs. *last loss*: the loss in the last epoch, as the training met each sample.
 - Flags: `is_label_issue` against what `find_label_issues` prunes by default. Rates: `noise_rate` against one less the trace of cleanlab's joint, and against its `num_label_issues`. AUM's own way to flag takes further trainings and is not here.
-- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training. Where others use the machine too, processor time is the steadier figure. Settings that were run side by side on one GPU have neither (–).
+- Time is that of all trainings and the verdict, without reading data or writing a report; each side in a process of its own, one after the other. Memory is what that process gained at its peak. Five trainings on four fifths each are the steps of four, so a quarter of cleanlab's time is one plain training. Where others use the machine too, processor time is the steadier figure. Settings that were run side by side on one machine have neither (–).
 - Of two classes, pairflip is symmetric noise, label by label, and is left out. With 60% of two classes wrong, no one can know which 60%: shown (†), not counted.
 - "Better or equal" compares means over seeds to three decimals.
 """  # noqa: E501
@@ -821,6 +821,15 @@ def losses_section(counted):
     yield from lost
 
 
+def devices(of_set, whole):
+    """Where the sides ran, each by itself where that differs."""
+    rows = [sides for setting in of_set for sides in whole[setting].values()]
+    where = {side: sorted({sides[side]["device"] for sides in rows}) for side in SIDES}
+    if len({tuple(found) for found in where.values()}) == 1:
+        return ", ".join(where["abstain"])
+    return "; ".join(f"{', '.join(found)} (*{side}*)" for side, found in where.items())
+
+
 def set_section(name, of_set, whole):
     some = next(iter(whole[next(iter(of_set))].values()))["abstain"]
     recipe = some["recipe"]
@@ -832,7 +841,7 @@ def set_section(name, of_set, whole):
         f"\n## {name}\n{some['samples']:,} samples{drawn}, {some['classes']} classes, network "
         f"`{recipe['model']}`, {recipe['epochs']} epochs (*abstain* ended by itself after "
         f"{min(ended)} to {max(ended)}, median {np.median(ended):.0f}), batch {recipe['batch']}, "
-        f"on {some['device']}. Best of a line in bold.\n"
+        f"on {devices(of_set, whole)}. Best of a line in bold.\n"
     )
     for metric, metric_name in METRICS.items():
         yield f"| {metric_name} | wrong | seeds | " + " | ".join(RANKINGS) + " |"
@@ -935,8 +944,14 @@ def versions_section(whole):
     where = sorted(
         {f"{row['device']} ({row['machine']}, {row['threads']} threads)" for row in rows}
     )
-    commits = sorted({row["commit"] or "unknown" for row in rows})
-    return f"\n## Versions\n{', '.join(said)}; on {'; '.join(where)}; commits {', '.join(commits)}."
+    commits = defaultdict(set)
+    for (name, *_), seeds in whole.items():
+        commits[name] |= {sides["abstain"]["commit"] or "unknown" for sides in seeds.values()}
+    ours = "\n".join(f"- {name}: {', '.join(sorted(found))}" for name, found in commits.items())
+    return (
+        f"\n## Versions\n{', '.join(said)}; on {'; '.join(where)}. The commits by which *abstain* "
+        f"judged each set:\n\n{ours}"
+    )
 
 
 def main():
