@@ -35,7 +35,7 @@ from abstain.scores.summaries import disagreeing_duplicates
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train
-from abstain.train.sources import reading, remembered
+from abstain.train.sources import reading, recalled, remembered
 from abstain.verdict import COLUMNS, Audit, SavedAudit
 
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]
@@ -154,7 +154,7 @@ def _train(
         sources = {"train": with_features(own, features), "test": sources["test"], "options": {}}
         options = {}
     trained = train(sources["train"], recipe, test=sources["test"], **settings, **options)
-    about = trained.folder.about()["sources"] if trained.folder else remembered(sources)
+    about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
     if own is None and is_feature_file(about["options"].get("features")):
         shown = {**about["options"], "features": None, "to_show": True}
         own = _load({"train": sources["train"] or about["train"], "options": shown})

@@ -31,7 +31,7 @@ from abstain.scores.noise_rate import Interval, NoiseEstimate
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.train.folder import RunFolder
 from abstain.train.run import Trained
-from abstain.train.sources import reading
+from abstain.train.sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -268,7 +268,7 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options = reading(sources)
+        options = reading(recalled(sources))
         if is_feature_file(options.get("features")):
             options = {**options, "features": None, "to_show": True}
         data = load(sources["train"], **options)

@@ -192,6 +192,19 @@ def test_a_finished_training_can_be_audited_without_training_again(here):
     assert all(after[name].equal(before[name]) for name in before)
 
 
+def test_an_audit_goes_on_whatever_folder_the_environment_names(here, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_DATA", str(here))
+    run("audit", *SHORT)
+    options = [
+        json.loads((here / "audit" / name).read_text())["sources"]["options"]
+        for name in ("run.json", "summary.json")
+    ]
+    assert options == [{}, {}]
+    before = (here / "audit" / "issues.csv").read_bytes()
+    run("audit", "--resume", "audit")
+    assert (here / "audit" / "issues.csv").read_bytes() == before
+
+
 def test_the_model_of_an_audit_predicts(here):
     run("audit", *SHORT)
     run("predict", "audit", "blobs.npz", "--output", "predictions.csv")

@@ -1,5 +1,6 @@
 """`abstain train`: what it prints, its exit codes, and that a wrong word leaves nothing behind."""
 
+import io
 import json
 import os
 import re
@@ -10,7 +11,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -116,6 +120,48 @@ def test_run_again_from_a_folder_gives_identical_weights(here):
     assert weights(here / "one") != weights(here / "three")
     recipe = json.loads((here / "three" / "run.json").read_text())["recipe"]
     assert [recipe[f"seed_{name}"] for name in ("noise", "init", "order")] == [4, 4, 5]
+
+
+def test_a_folder_in_the_environment_is_nothing_that_was_said(here, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_DATA", str(here))
+    run("blobs.npz", "--epochs", 2, "--out", "run")
+    assert json.loads((here / "run" / "run.json").read_text())["sources"]["options"] == {}
+    before = weights(here / "run")
+    run("--resume", "run")
+    assert weights(here / "run") == before
+    run("--from", "run", "--out", "again")
+    assert weights(here / "again") == before
+
+
+def save_mnist(folder, first=0):
+    """Forty images in the layout of a downloaded set, of shades from the first on."""
+    (folder / "mnist").mkdir(parents=True)
+    rows = []
+    for shade in range(first, first + 40):
+        png = io.BytesIO()
+        Image.fromarray(np.full((28, 28), shade, dtype=np.uint8)).save(png, "PNG")
+        rows.append({"image": {"bytes": png.getvalue(), "path": None}, "label": str(shade % 2)})
+    for split in ("train", "test"):
+        pq.write_table(pa.Table.from_pylist(rows), folder / "mnist" / f"{split}.parquet")
+
+
+def test_a_run_goes_on_where_its_data_lie_elsewhere(here, capsys, monkeypatch):
+    save_mnist(here / "there")
+    run("mnist", "--data-dir", "there", "--model", "mlp", "--epochs", 1, "--out", "run")
+    options = json.loads((here / "run" / "run.json").read_text())["sources"]["options"]
+    assert options == {"data_dir": str(here / "there")}
+    # As on another machine, which has neither that folder nor what was decoded from it.
+    (here / "there").rename(here / "here")
+    monkeypatch.setenv("ABSTAIN_CACHE", str(here / "empty"))
+    monkeypatch.setenv("ABSTAIN_DATA", str(here / "here"))
+    run("--resume", "run")
+    run("--from", "run", "--out", "again")
+    assert weights(here / "again") == weights(here / "run")
+    save_mnist(here / "others", first=1)
+    monkeypatch.setenv("ABSTAIN_DATA", str(here / "others"))
+    assert "data must be those that the run in run began with" in error_of(
+        capsys, "--resume", "run"
+    )
 
 
 TWO = "two.npz"

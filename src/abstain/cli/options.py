@@ -31,11 +31,12 @@ Ignore: TypeAlias = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+# The sets themselves look at ABSTAIN_DATA: what it says is nothing that the command was told, which
+# --resume would refuse and a folder would remember.
 DataDir: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of downloaded sets (mnist/train.parquet, …).",
-        envvar="ABSTAIN_DATA",
+        help="Folder of downloaded sets (mnist/train.parquet, …) instead of $ABSTAIN_DATA.",
         rich_help_panel=DATA,
     ),
 ]

@@ -88,7 +88,7 @@ def reproduce(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of downloaded sets (mnist/train.parquet, …).", envvar="ABSTAIN_DATA"
+            help="Folder of downloaded sets (mnist/train.parquet, …) instead of $ABSTAIN_DATA."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -207,9 +207,10 @@ def _resolve(
     if method is not None:
         raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
     from abstain.train.folder import RunFolder
+    from abstain.train.sources import recalled
 
     about = RunFolder(from_).about()
-    sources = about["sources"]
+    sources = recalled(about["sources"])
     if sources["train"] is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
     if about["recipe"]["model"] is None and "model" not in settings:

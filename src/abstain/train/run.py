@@ -20,6 +20,7 @@ from abstain.scores.wrong_share import HeldOut
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
+from abstain.train.devices import join_processes
 from abstain.train.display import live_display
 from abstain.train.folder import RunFolder, fingerprint
 from abstain.train.history import History, Row
@@ -27,7 +28,7 @@ from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
 from abstain.train.network import network_for, warn_of_large_images
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
-from abstain.train.sources import load_sources, plant, remembered
+from abstain.train.sources import load_sources, plant, recalled, remembered
 
 Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
@@ -123,14 +124,14 @@ def train(
     >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
     'all 2 epochs are done'
     """
-    state = PartialState(cpu=not torch.cuda.is_available())
+    state = join_processes()
     place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
     about = _about(place) if resume else None
     if place and about is None:
         place.check_new()
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
-        sources = about["sources"]
+        sources = recalled(about["sources"])
     data, test_data = _by_all(partial(load_sources, sources), state)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)

@@ -65,6 +65,18 @@ def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
     return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
 
 
+def recalled(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Remembered sources as they can be found here.
+
+    A folder of sets that this machine does not have is forgotten: sets are then looked for where
+    they are without one, and whether they are the same is for the caller to check.
+    """
+    options = dict(sources["options"])
+    if not os.path.isdir(options.get("data_dir") or "."):  # noqa: PTH112
+        del options["data_dir"]
+    return {**sources, "options": options}
+
+
 def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseManifest | None]:
     """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
     if not recipe.flip:
