@@ -216,3 +216,21 @@ def test_what_is_wrong_is_said_by_one_process(tmp_path):
     assert len(said) == 1
     assert said[0].startswith("abstain: source must be a file or folder that exists")
     assert "rank1" not in done.stderr  # what torch writes before a traceback of ours
+
+
+def test_the_process_that_speaks_may_come_late(tmp_path):
+    # All are wrong before they meet, and a launcher ends all as soon as one has ended.
+    late = tmp_path / "late.py"
+    late.write_text(
+        "import os, sys, time\n"
+        "time.sleep(2 * (os.environ['RANK'] == '0'))\n"
+        "from abstain.cli import main\n"
+        "main(['train', 'digits', '--epochs', '0'])\n"
+    )
+    done = subprocess.run(
+        [*TORCHRUN.removesuffix(" -m").split(), str(late)],
+        capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("abstain: epochs must be a whole number, at least 1, got 0\n") == 1

@@ -10,7 +10,13 @@ from rich.markup import escape
 from abstain import __version__
 from abstain.cli import audit, data, export, predict, reproduce, theory, train
 from abstain.cli.options import as_options
-from abstain.cli.process import end, is_main_process, leave_others, tune_process
+from abstain.cli.process import (
+    end,
+    is_main_process,
+    leave_others,
+    let_main_process_speak,
+    tune_process,
+)
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -77,6 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _complain(message: str) -> NoReturn:
     leave_others()
     if not is_main_process():
+        let_main_process_speak()
         end(2)  # several processes train together: what is wrong for one is for all
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(

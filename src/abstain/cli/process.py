@@ -3,11 +3,13 @@
 import ctypes
 import os
 import sys
+import time
 from typing import NoReturn
 
 # From malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP = 2**30
+_TIME_TO_SPEAK = 20.0  # seconds; a process may be as much later than another on a slow machine
 # What Open MPI tells its processes: how many there are, and how many on this machine.
 _PROCESSES = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 # By which torchrun and the kinds of MPI number processes.
@@ -44,6 +46,15 @@ def is_main_process() -> bool:
     """Whether this process is the first of those that were started together, or alone."""
     ranks = [os.environ[name] for name in _RANK if name in os.environ]
     return not ranks or ranks[0] == "0"
+
+
+def let_main_process_speak() -> None:
+    """Wait until the launcher ends this process, as it does when the main one has ended.
+
+    A launcher ends all as soon as one has ended: the main process, which alone says why, would
+    not come to say it.
+    """
+    time.sleep(_TIME_TO_SPEAK)
 
 
 def end(code: int) -> NoReturn:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from abstain.cli.process import is_main_process, leave_others
 from abstain.errors import AbstainError
 
 
@@ -93,6 +94,7 @@ def feature_option(features: list[str] | None) -> str | list[str] | None:
 
 
 def _leave(text: str) -> NoReturn:
-    if speaks_for_all():
+    leave_others()
+    if is_main_process():  # by its number: it may be too early to have met the others
         Console(stderr=True).print(text, soft_wrap=True, highlight=False)
     sys.exit(130)
