@@ -6,7 +6,7 @@ export OMP_WAIT_POLICY ?= passive
 # The profiler of torch, by which memory is measured, says whenever it starts and stops.
 export KINETO_LOG_LEVEL ?= 99
 
-.PHONY: help setup demo compare test test-slow lint types layers bench clean
+.PHONY: help setup demo compare test test-slow test-gpu lint types layers bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ test: setup lint types layers  ## everything CI checks
 
 test-slow: setup  ## the long tests too
 	$(BIN)/pytest -m ''
+
+test-gpu: setup  ## what needs a GPU, which no other test sees
+	$(BIN)/pytest -m gpu -rs -n auto --maxprocesses 4
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,8 +1,9 @@
-"""One thread per process, no clock over single examples, and a cache that is thrown away."""
+"""One thread per process, no GPU, no clock over single examples, a cache that is thrown away."""
 
 import os
 import tempfile
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -14,3 +15,14 @@ os.environ["ABSTAIN_CACHE"] = _cache.name
 # How long an example takes says more about what else the machine does.
 settings.register_profile("abstain", deadline=None)
 settings.load_profile("abstain")
+
+
+def pytest_configure(config):
+    # Tests mean the same on every machine: only those of a GPU see one, and what they start.
+    if config.option.markexpr != "gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a GPU, and `make test-gpu`, which lets tests see it")

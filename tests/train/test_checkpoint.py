@@ -200,7 +200,7 @@ def test_optimizer_state_that_is_no_data_is_refused():
         pack_optimizer(optimizer)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+@pytest.mark.gpu
 @pytest.mark.parametrize("fused", [True, False])
 def test_resumed_training_on_cuda(fused, tmp_path):
     def make_cuda():

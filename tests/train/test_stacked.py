@@ -394,7 +394,7 @@ def test_says_what_cannot_be_stacked(changes, words):
         train_stacked(task, [recipe, replace(recipe, **changes)], device="cpu")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("side", "channels", "outputs"), [(28, 1, 24), (12, 24, 56), (14, 8, 16)])
 def test_fused_convolution_computes_what_the_plain_one_does(side, channels, outputs, precision):
@@ -417,7 +417,7 @@ def test_fused_convolution_computes_what_the_plain_one_does(side, channels, outp
         )
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("hidden", "batch"), [(64, 5), (128, 64), (256, 70)])
 def test_fused_recurrence_computes_what_the_plain_one_does(hidden, batch, precision):
@@ -435,7 +435,7 @@ def test_fused_recurrence_computes_what_the_plain_one_does(hidden, batch, precis
         assert error < (1e-2 if precision == torch.bfloat16 else 1e-3)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_fused_attention_computes_what_the_plain_one_does(precision):
     rng = torch.Generator().manual_seed(0)
@@ -453,7 +453,7 @@ def test_fused_attention_computes_what_the_plain_one_does(precision):
         assert error < (1e-2 if precision == torch.bfloat16 else 1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("network", ["mnist-cnn", "lstm", "lstm-attention"])
 def test_a_gpu_gives_the_losses_of_the_cpu(network):
     task = make_task(network, samples=400)
