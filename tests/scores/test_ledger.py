@@ -372,7 +372,7 @@ def test_bad_arguments():
         Ledger(2).table(["a", "b"], [0])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+@pytest.mark.gpu
 def test_update_on_cuda_never_waits_for_the_device():
     ledger, host = Ledger(SAMPLES, "cuda"), Ledger(SAMPLES)
     visits = list(batches(7))
