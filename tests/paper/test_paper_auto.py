@@ -10,6 +10,7 @@ import torch
 from paper_runs import hand_made
 from scipy.optimize import brentq
 
+from abstain.data import BUILTIN
 from abstain.paper.auto_evidence import (
     DEVELOPMENT,
     TOLD_THE_RATE,
@@ -27,7 +28,7 @@ from abstain.paper.record import Record
 from abstain.paper.reproduce import Places, publish
 from abstain.paper.results import read_results, write_results
 from abstain.paper.targets import ABLATED, AUTO, TARGETS, Scale
-from abstain.train.warm_up import WarmUp
+from abstain.train.warm_up import WarmUp, held_out_samples
 
 SCALE = Scale(seeds=2)
 
@@ -294,15 +295,18 @@ def test_committed_runs_went_back_where_the_rule_of_today_would():
     assert len(COMMITTED) > 100
     for record in COMMITTED:
         went = course(record)
-        losses = record.history["validation_loss"][: went.switched]
+        judged = [
+            record.history[f"validation_{name}"][: went.switched] for name in ("loss", "accuracy")
+        ]
         # Classes are balanced. Of single samples nothing is kept: they are made to differ so much
         # from epoch to epoch that only the bound on the mean is left of what an epoch must hold.
         untaught = math.log(2 if record.run.data == "imdb" else 10)
-        warm_up = WarmUp(record.run.recipe.epochs, untaught, held_out=2)
+        held_out = held_out_samples(BUILTIN[record.run.data].train)
+        warm_up = WarmUp(record.run.recipe.epochs, untaught, held_out)
         kept = []
-        for epoch, loss in enumerate(losses, start=1):
+        for epoch, (loss, accuracy) in enumerate(zip(*judged, strict=True), start=1):
             assert not warm_up.ended
-            if warm_up.update(torch.tensor([loss - epoch, loss + epoch]).double(), accuracy=0.5):
+            if warm_up.update(torch.tensor([loss - epoch, loss + epoch]).double(), accuracy):
                 kept.append(epoch)
         assert warm_up.ended
         assert warm_up.best_epoch == went.best

@@ -142,6 +142,22 @@ def test_predicted_stop_is_at_the_best_epoch(peak, expected):
     assert verdict(found, "figure-stopping", "predicted") == expected
 
 
+def test_runs_that_freeze_never_reach_the_predicted_stop():
+    known = [
+        hand_made(
+            cell.base.with_seed(seed),
+            0.1,
+            loss=np.full(cell.base.recipe.epochs, 2.302),
+            stake=np.zeros(cell.base.recipe.epochs),
+        )
+        for cell in TARGETS["figure-stopping"].cells(SCALE)
+        for seed in range(2)
+    ]
+    (claim,) = [c for c in all_claims(Evidence(known, SCALE)) if c.target == "figure-stopping"]
+    assert claim.verdict == "does not hold"
+    assert "cifar10 (ResNet-18): 2 of 2 runs freeze and never reach it" in claim.ours
+
+
 @pytest.mark.parametrize(("memorised", "expected"), [(1.0, "holds"), (0.3, "does not hold")])
 def test_what_nll_learns_by_heart(memorised, expected):
     known = [

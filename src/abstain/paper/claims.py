@@ -156,7 +156,8 @@ def _ablation(evidence: Evidence) -> Claim:
     if not pairs:
         return not_run(statement, target)
     clear = sum(a.mean - b.mean > _noise(a, b) for a, b in pairs)
-    gains = ", ".join(f"{a.mean - b.mean:+.1f}" for a, b in pairs)
+    # A zero added: no "-0.0".
+    gains = ", ".join(f"{round(a.mean - b.mean, 1) + 0.0:+.1f}" for a, b in pairs)
     return Claim(
         statement,
         f"clearly worse in {clear} of {len(pairs)} rows (AES − nll: {gains} points)",

@@ -1,5 +1,6 @@
 """What the paper claims of its figures, computed from our histories."""
 
+from dataclasses import astuple, dataclass
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +11,7 @@ from abstain.paper import critical
 from abstain.paper.claims import Claim, judge, not_run
 from abstain.paper.evidence import Evidence, curves, first_at_most, summary
 from abstain.paper.record import Record
+from abstain.paper.targets import Cell
 
 PAPER_CRITICAL = (8.20, 8.21)
 _FROZEN_STAKE = 0.01
@@ -148,27 +150,58 @@ def _memorisation(evidence: Evidence) -> Claim:
 
 def _stopping(evidence: Evidence) -> Claim:
     target = "figure-stopping"
-    statement = "The predicted loss is reached where test accuracy is at its maximum"
+    statement = (
+        "The predicted loss is reached where test accuracy is at its maximum, right before it falls"
+    )
     holds, said = [], []
-    for row in evidence.rows(target):
-        gaps, epochs = [], []
-        for record in evidence.records(target, row, "gamblers"):
-            accuracy = 100 * np.array(record.history["test_accuracy"])
-            at = first_at_most(np.array(record.history["loss"]), predicted_loss(row))
-            holds.append(at is not None and accuracy.max() - accuracy[at] <= _NEAR)
-            if at is not None:
-                gaps.append(accuracy.max() - accuracy[at])
-                epochs.append(at + 1)
-        if gaps:
-            said.append(
-                f"{row[0]}: reached at epoch {np.mean(epochs):.0f}, "
-                f"{np.mean(gaps):.1f} points below the best epoch"
-            )
-        elif evidence.records(target, row, "gamblers"):
-            said.append(f"{row[0]}: never reached")
+    for cell in evidence.cells(target):
+        records = evidence.records(target, cell.row, cell.column)
+        if records:
+            reached = [stop for r in records if (stop := predicted_stop(r, cell.row)) is not None]
+            holds += [s.best - s.accuracy <= _NEAR < s.accuracy - s.end for s in reached]
+            holds += [False] * (len(records) - len(reached))
+            said.append(f"{_panel(cell)}: {_stops(reached, records)}")
     if not holds:
         return not_run(statement, target)
     return Claim(statement, "; ".join(said), judge(sum(holds) / len(holds)), target)
+
+
+@dataclass(frozen=True)
+class PredictedStop:
+    """Where a run reaches the predicted loss: the epoch, and test accuracies in %."""
+
+    epoch: int
+    accuracy: float
+    best: float
+    end: float
+
+
+def predicted_stop(record: Record, row: tuple[str, float]) -> PredictedStop | None:
+    """None where the predicted loss is never reached."""
+    at = first_at_most(np.array(record.history["loss"]), predicted_loss(row))
+    if at is None:
+        return None
+    accuracy = 100 * np.array(record.history["test_accuracy"])
+    return PredictedStop(at + 1, *map(float, (accuracy[at], accuracy.max(), accuracy[-1])))
+
+
+def _panel(cell: Cell) -> str:
+    network = " (ResNet-18)" if cell.base.network == "resnet18" else ""
+    warmed = cell.base.recipe.warm_up
+    return f"{cell.row[0]}{network}" + (f" after {warmed} epochs of nll" if warmed else "")
+
+
+def _stops(reached: list[PredictedStop], records: list[Record]) -> str:
+    frozen = len(records) - len(learnt(records))
+    rest = f"{frozen} of {len(records)} runs freeze and never reach it" if frozen else ""
+    if not reached:
+        return rest or "never reached"
+    epoch, accuracy, best, end = np.mean([astuple(stop) for stop in reached], axis=0)
+    said = (
+        f"reached in {len(reached)} of {len(records)} runs, at epoch {epoch:.0f} with "
+        f"{accuracy:.1f}%, {best - accuracy:.1f} points below the best epoch; {end:.1f}% at the end"
+    )
+    return f"{said}; {rest}" if rest else said
 
 
 def _schedules(evidence: Evidence) -> Claim:

@@ -11,11 +11,11 @@ from abstain import theory
 from abstain.errors import AbstainError
 from abstain.paper import critical
 from abstain.paper.auto_evidence import KINDS, Place, auto_records, best_published, courses
-from abstain.paper.evidence import Evidence, curves, first_at_most
-from abstain.paper.figure_claims import PAPER_CRITICAL, predicted_loss
+from abstain.paper.evidence import Evidence, curves
+from abstain.paper.figure_claims import PAPER_CRITICAL, learnt, predicted_loss, predicted_stop
 from abstain.paper.recipes import METHODS
 from abstain.paper.record import BINS, Record
-from abstain.paper.targets import ABLATED, AUTO
+from abstain.paper.targets import ABLATED, AUTO, Cell
 
 INK, GREEN, RED, BLUE, AMBER = "#1d3557", "#2e8b6f", "#d1495b", "#3a7ca5", "#f4a261"
 NAMES = {
@@ -125,7 +125,8 @@ def _robustness(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
     for column, colour in zip(columns, _shades(columns), strict=True):
         records = evidence.records(target, row, column)
         _band(axes, records, "test_accuracy", colour, _payoff(column), scale=100)
-    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch")
+    _percent(axes)
     axes.legend(frameon=False)
 
 
@@ -150,21 +151,62 @@ def _stages(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
 
 def _stopping(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
     target = "figure-stopping"
-    rows = [r for r in evidence.rows(target) if evidence.records(target, r, "gamblers")]
-    panels = _panels(figure, len(rows), width=6 if len(rows) == 1 else 11)
-    for axes, row in zip(panels, rows, strict=True):
-        records = evidence.records(target, row, "gamblers")
-        predicted = predicted_loss(row)
-        network = {"resnet18": "ResNet-18"}.get(records[0].run.network, "CNN")
-        _band(axes, records, "loss", INK, "training loss")
-        axes.axhline(predicted, color=INK, ls=":", lw=1.4, label="predicted stop")
-        reached = [first_at_most(np.array(r.history["loss"]), predicted) for r in records]
-        epochs = [at + 1 for at in reached if at is not None]
-        if epochs:
-            axes.axvline(float(np.mean(epochs)), color="0.6", lw=1, ls="--")
-        axes.set(title=f"{_where(row)}, {network}", ylabel="nats", xlabel="epoch", ylim=(0, None))
-        right = _right_axis(axes, records)
-        _joint_legend(axes, right)
+    drawn = [
+        (cell, records)
+        for cell in evidence.cells(target)
+        if (records := evidence.records(target, cell.row, cell.column))
+    ]
+    panels = _panels(figure, len(drawn), width={1: 6.0, 2: 10.0}.get(len(drawn), 13.0))
+    for number, (axes, (cell, records)) in enumerate(zip(panels, drawn, strict=True)):
+        right = axes.twinx()
+        alive = learnt(records)
+        for record in records:
+            style = "-" if record in alive else (0, (1, 1))
+            for side, column, colour, scale in (
+                (axes, "loss", INK, 1),
+                (right, "test_accuracy", BLUE, 100),
+            ):
+                line = scale * np.array(record.history[column])
+                side.plot(np.arange(1, len(line) + 1), line, color=colour, lw=1.2, ls=style)
+        axes.axhline(predicted_loss(cell.row), color=RED, ls=":", lw=1.6)
+        stops = [stop for r in records if (stop := predicted_stop(r, cell.row))]
+        if stops:
+            axes.axvline(float(np.mean([s.epoch for s in stops])), color="0.5", lw=1, ls="--")
+        warmed = cell.base.recipe.warm_up
+        network = {"resnet18": "ResNet-18"}.get(cell.base.network, "CNN")
+        after = f"\nafter {warmed} epochs of nll" if warmed else ""
+        axes.set(title=f"{_where(cell.row)}, {network}{after}", xlabel="epoch")
+        top = max(100 * max(record.history["test_accuracy"]) for record in records)
+        # Little is learnt of labels that are mostly wrong: a scale up to 100% would hide it.
+        right.set_ylim(0, 100 if top > 50 else 30)
+        if number == 0:
+            axes.set_ylabel("training loss, nats")
+        if number == len(drawn) - 1:
+            right.set_ylabel("test accuracy, %")
+    figure.legend(
+        handles=[
+            _key("training loss (left)", INK, "-"),
+            _key("test accuracy (right)", BLUE, "-"),
+            _key("predicted loss", RED, ":"),
+            _key("where it is reached", "0.5", "--"),
+            *([_key("frozen run", "0.3", (0, (1, 1)))] if _any_frozen(drawn) else []),
+        ],
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+        fontsize=9,
+    )
+
+
+def _any_frozen(drawn: Sequence[tuple[Cell, list[Record]]]) -> bool:
+    return any(len(learnt(records)) < len(records) for _, records in drawn)
+
+
+def _key(label: str, colour: str, style: Any) -> Any:  # noqa: ANN401
+    """A line of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, ls=style, label=label)
 
 
 def _schedules(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
@@ -176,7 +218,8 @@ def _schedules(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
         label = "euc" if column == "schedule" else column
         records = evidence.records(target, row, column)
         _band(axes, records, "test_accuracy", colour, label, scale=100)
-    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
+    axes.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch")
+    _percent(axes)
     axes.legend(frameon=False)
 
 
@@ -193,10 +236,12 @@ def _critical(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
     left.set(title=f"{_where(row)}: test accuracy", ylabel="%", xlabel="epoch", ylim=(0, 100))
     if columns:
         left.legend(frameon=False, fontsize=8)
-    for bracket in _brackets(evidence):
+    found = _brackets(evidence)
+    centre = np.mean([bracket.seed for bracket in found]) if found else 0.0
+    for bracket in found:
         middle = (bracket.low + bracket.high) / 2
         right.errorbar(
-            bracket.rate + 0.015 * (bracket.seed % 5 - 2),  # side by side
+            bracket.rate + 0.015 * (bracket.seed - centre),  # side by side
             middle,
             yerr=(bracket.high - bracket.low) / 2,
             fmt="o",
@@ -268,6 +313,12 @@ def _band(
     if len(table) > 1:
         low, high = np.nanmin(table, axis=0), np.nanmax(table, axis=0)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
+
+
+def _percent(axes: Any) -> None:  # noqa: ANN401
+    """From the ten below the lowest line to 100."""
+    lowest = min((np.nanmin(line.get_ydata()) for line in axes.lines), default=0.0)
+    axes.set_ylim(10 * np.floor(lowest / 10), 100)
 
 
 def _right_axis(axes: Any, records: Sequence[Record]) -> Any:  # noqa: ANN401

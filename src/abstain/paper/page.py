@@ -3,31 +3,26 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from abstain.paper import trials
 from abstain.paper.claims import Claim, table_claims
-from abstain.paper.evidence import Evidence, Stat, curves, summary
+from abstain.paper.evidence import Evidence, Stat
 from abstain.paper.figure_claims import figure_claims
 from abstain.paper.figures import NAMES
 from abstain.paper.published import Published, published
+from abstain.paper.reasons import reasons
 from abstain.paper.recipes import METHODS
 from abstain.paper.record import Record
-from abstain.paper.remarks import CAPTIONS, reason
+from abstain.paper.remarks import CAPTIONS
 from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
-from abstain.paper.variants import VARIANTS
+from abstain.paper.trials import TABLES, Column
 
-_TABLES = {
-    "table-symmetric": "symmetric",
-    "table-stopping": "early_stopping",
-    "table-pairflip": "pairflip",
-}
+_NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
+_TRIED = TARGETS[DIFFERENCES].title
 _MARKS = {"holds": "✔ holds", "in part": "◐ in part", "does not hold": "✘ does not hold"}
 _DIFFERENCES = (
-    "Where ours is more than three spreads away, by how many points, and why. *Epoch*: where ours, "
-    "on its way down, is at the paper's number; fewer epochs would have given that."
+    "Where ours is more than three spreads away: by how many points, and whether something that "
+    f"was tried explains it (numbers and rule: [below](#{_TRIED.lower().replace(' ', '-')}))."
 )
-# Below this the published digits cannot tell.
-_LEAST_SPREAD = 0.1
 
 
 def all_claims(evidence: Evidence) -> list[Claim]:
@@ -42,10 +37,10 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
         if target.name == AUTO:  # it has a page of its own
             continue
         parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
-        if target.name in _TABLES:
+        if target.name in TABLES:
             parts += _table(evidence, target)
         elif target.name == DIFFERENCES:
-            parts.append(_variants(evidence))
+            parts.append(_differences(evidence))
         elif target.name in drawn:
             picture = target.name.removeprefix("figure-")
             parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
@@ -65,7 +60,8 @@ def _head(evidence: Evidence) -> str:
         "Accuracy is that of the last epoch (for a stop, of the model it stops at) on the whole "
         "test set, without a look at true labels at any point: mean ± standard deviation over n "
         "seeds. A seed decides the noise, the initial weights and the order. Our own method, which "
-        "needs to know nothing of the noise, has [a page of its own](auto.md)."
+        "needs to know nothing of the noise, has [a page of its own](auto.md). In figures, "
+        "lines are means over seeds and bands their range, unless said otherwise."
     )
 
 
@@ -100,50 +96,49 @@ def _claims(evidence: Evidence) -> str:
 
 
 def _table(evidence: Evidence, target: Target) -> list[str]:
-    paper = published(_TABLES[target.name])
+    paper = published(TABLES[target.name])
     columns = evidence.columns(target.name)
     lines = [
         "| | " + " | ".join(METHODS[column] for column in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
     stops = target.name == "table-stopping"
-    remarks: dict[str, list[str]] = {}
     for row in evidence.rows(target.name):
-        cells = []
-        for column in columns:
-            ours = evidence.stat(target.name, row, column)
-            theirs = paper.cell(*row, column)
-            cells.append(beside(ours, theirs, stops))
-            if ours and theirs and differ(ours, theirs):
-                why = remarks.setdefault(reason(target.name, *row, column), [])
-                why.append(_difference(evidence, target.name, row, column, theirs))
+        cells = [
+            beside(evidence.stat(target.name, row, column), paper.cell(*row, column), stops)
+            for column in columns
+        ]
         lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
     parts = [_explain(stops), "\n".join(lines), CAPTIONS[target.name]]
-    if remarks:
-        reasons = [f"- {why} {'; '.join(where)}." for why, where in remarks.items()]
-        parts.append(f"{_DIFFERENCES}\n\n" + "\n".join(reasons))
-    return [part for part in parts if part]
+    if why := reasons(trials.columns(evidence, target.name)):
+        parts.append(f"{_DIFFERENCES}\n\n" + "\n".join(why))
+    return parts
 
 
-def _variants(evidence: Evidence) -> str:
-    """A line for each variant that was run."""
-    names = {table: target for target, table in _TABLES.items()}
-    lines = []
-    for variant in VARIANTS:
-        row = variant.data, variant.rate
-        tried = evidence.stat(DIFFERENCES, row, variant.column)
-        usual = evidence.stat(names[variant.table], row, variant.method)
-        theirs = published(variant.table).cell(*row, variant.method)
-        if tried is None or usual is None or theirs is None:
-            continue
-        where = f"{NAMES[row[0]]} {'pairflip ' if variant.table == 'pairflip' else ''}{row[1]:g}"
-        cells = [where, METHODS[variant.method], variant.what, said(usual), said(tried)]
-        cells += [f"{theirs.mean:.1f} ± {theirs.spread:.1f}", "" if differ(tried, theirs) else "✔"]
-        lines.append(f"| {' | '.join(cells)} |")
-    if not lines:
-        return "–"
-    head = "| | method | tried | as above | so | the paper's | explains it |"
-    return "\n".join([head, "|---" * 7 + "|", *lines]) + f"\n\n{CAPTIONS[DIFFERENCES]}"
+def _differences(evidence: Evidence) -> str:
+    """A table for each column on which something was tried, a line per trial."""
+    found = [c for target in TABLES for c in trials.columns(evidence, target) if c.trials]
+    return "\n\n".join([CAPTIONS[DIFFERENCES], *map(_tried, found)]) if found else "–"
+
+
+def _tried(column: Column) -> str:
+    rates = [
+        rate
+        for rate in column.ours
+        if rate in column.differing or any(rate in trial.stats for trial in column.trials)
+    ]
+    kind = _NOISE.get(column.target, "symmetric")
+    head = f"{NAMES[column.data]}, {kind}: {METHODS[column.method]}"
+    theirs = [f"*{column.paper[r].mean:.1f} ± {column.paper[r].spread:.1f}*" for r in rates]
+    lines = [[head, *(f"r = {rate:g}" for rate in rates)], ["---"] * (len(rates) + 1)]
+    lines += [["*the paper's*", *theirs], ["as above", *(said(column.ours[r]) for r in rates)]]
+    for trial in column.trials:
+        marks = dict.fromkeys(column.explained(trial), " ✔")
+        marks |= dict.fromkeys(column.broken(trial), " ✘")
+        stats = trial.stats
+        cells = [said(stats[r]) + marks.get(r, "") if r in stats else "" for r in rates]
+        lines.append([trial.what, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _explain(stops: bool) -> str:
@@ -170,45 +165,6 @@ def said(stat: Stat) -> str:
     """
     spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"
     return f"{stat.mean:.1f}{spread} ({stat.n})"
-
-
-def differ(ours: Stat, theirs: Published) -> bool:
-    """Whether the means are more than three spreads apart, the larger of ours and theirs.
-
-    >>> differ(Stat(99.0, 0.1, 3, 50.0), Published(98.8, 0.1))
-    False
-    >>> differ(Stat(85.6, 0.5, 3, 50.0), Published(95.1, 0.2))
-    True
-    """
-    known = 0.0 if math.isnan(ours.spread) else ours.spread
-    spread = max(known, theirs.spread, _LEAST_SPREAD)
-    return abs(ours.mean - theirs.mean) > 3 * spread
-
-
-def _difference(
-    evidence: Evidence, target: str, row: tuple[str, float], column: str, theirs: Published
-) -> str:
-    records = evidence.records(target, row, column)
-    ours = summary(records)
-    assert ours is not None
-    what = f"{NAMES[row[0]]} r = {row[1]:g} {METHODS[column]} {ours.mean - theirs.mean:+.1f}"
-    return what + _passed(records, theirs.mean)
-
-
-def _passed(records: Sequence[Record], accuracy: float) -> str:
-    """The epoch in which runs that do not stop fall to an accuracy (in %), after their best."""
-    if any(record.run.recipe.stop != "never" for record in records):
-        return ""
-    means = 100 * curves(records, "test_accuracy").mean(0)
-    known = np.flatnonzero(~np.isnan(means))
-    if not len(known) or means[known].max() <= accuracy:
-        return ""
-    best = known[means[known].argmax()]
-    below = known[(known > best) & (means[known] <= accuracy)]
-    # At the very end they have settled, and meet a number by chance.
-    if not len(below) or below[0] > 0.9 * len(means):
-        return ""
-    return f" (epoch {below[0] + 1} of {len(means)})"
 
 
 def missing(evidence: Evidence, target: Target) -> list[str]:
