@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from abstain.train.recipe import Recipe
@@ -53,13 +54,13 @@ class Run:
     network: str
     recipe: Recipe
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Its name in a store: 16 hexadecimal digits from all that decides what it gives."""
         seeds = {name: getattr(self.recipe, name) for name in _SEEDS}
         return _digest({**self._settings(), **seeds})
 
-    @property
+    @cached_property
     def cell(self) -> str:
         """The same without the seeds: what the repetitions of a run have in common."""
         return _digest(self._settings())
