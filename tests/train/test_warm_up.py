@@ -42,3 +42,18 @@ def test_a_model_that_is_slow_to_begin_is_given_time():
     slow = [0.6930, 0.6928, 0.6925, 0.6920, 0.6915, 0.6910, 0.6890, 0.66, 0.62]
     assert epochs_until_the_end(slow) == 8
     assert epochs_until_the_end(slow[:7]) is None
+
+
+def test_a_fall_by_chance_is_no_beginning():
+    """Patience ends a warm-up whose loss has turned, but not one that meets what a guess meets."""
+
+    def ends(accuracy, held_out):
+        warm_up = WarmUp(epochs=10, untaught=0.693, held_out=held_out)
+        for loss in (0.692, 0.696, 0.693, 0.693):
+            warm_up.update(torch.full((held_out,), loss), accuracy)
+        return warm_up.ended
+
+    assert not ends(accuracy=0.51, held_out=500)
+    assert not ends(accuracy=0.54, held_out=500)  # 1.8 standard errors
+    assert ends(accuracy=0.56, held_out=500)
+    assert ends(accuracy=0.51, held_out=20_000)

@@ -28,6 +28,8 @@ _TOLD_APART = 1.0
 # forgiven, however few samples tell of it, and a slight fall is not much of a beginning; a clear
 # rise is no chance.
 _SLIGHT, _CLEAR = 0.01, 0.1
+# Standard errors by which more labels are met than a guess would meet, to be no chance.
+_BEYOND_CHANCE = 2.0
 # A collapse: labels are met less often than those set aside were, by so many standard errors of
 # these, in so many epochs in a row.
 _ERRORS, _WORSE = 3.0, 2
@@ -97,16 +99,23 @@ class WarmUp:
         if keeps:
             self.kept_epoch, self.accuracy = self.epoch, accuracy
         waited = self.epoch - self.best_epoch
-        # A model that has learnt nothing has no beliefs that a robust loss could build on. Where
-        # labels set aside are few and often wrong, what it has learnt may not show in their loss;
-        # that it goes on to learn labels by heart does.
+        # A model that has learnt nothing has no beliefs that a robust loss could build on, and one
+        # that is slow to begin, as recurrent ones are, would be stopped before it has. Where labels
+        # set aside are few and often wrong, what it has learnt may not show in their loss; that it
+        # goes on to learn labels by heart does.
         memorises = loss > self.best_loss + _CLEAR * self.untaught
-        has_learnt = self.best_loss < self.untaught or memorises
-        # A model that is slow to begin, as recurrent ones are, would be stopped before it has.
         has_begun = self.best_loss < (1 - _SLIGHT) * self.untaught or memorises
+        has_learnt = has_begun or (self.best_loss < self.untaught and self._meets_more_than_a_guess)
         is_late = self.epoch >= _LONGEST * self.epochs and has_begun
         self.ended = has_learnt and (waited >= self.patience or is_late)
         return keeps
+
+    @property
+    def _meets_more_than_a_guess(self) -> bool:
+        """Whether more labels set aside were met than chance explains; of equal classes, 1/m are."""
+        guess = math.exp(-self.untaught)
+        error = math.sqrt(guess * (1 - guess) / self.held_out)
+        return self.accuracy > guess + _BEYOND_CHANCE * error
 
     def _is_as_good(self, rises: Tensor) -> bool:
         """Whether the losses of samples have risen by no more than chance would make them."""
