@@ -19,6 +19,7 @@ from abstain.scores.label_quality import (
 )
 from abstain.scores.ledger import Ledger
 from abstain.scores.plateau import Beliefs
+from abstain.scores.wrong_share import HeldOut
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairflip"])
@@ -66,7 +67,9 @@ def test_of_two_labels_the_more_absurd_one_is_worse():
         logits[np.arange(40), (given[:40] + 1) % 4] = 12.0
         logits[np.arange(40), given[:40]] = -torch.arange(40.0)
         ledger.update(torch.arange(200), logits, torch.tensor(given), None, False, epoch=epoch)
-    assert label_quality(ledger, given).worst_first()[:40].tolist() == list(range(39, -1, -1))
+    aside = HeldOut(epoch=2, accuracy=0.8, rows=np.arange(0, 200, 2))
+    worst = label_quality(ledger, given, aside).worst_first()[:40]
+    assert worst.tolist() == list(range(39, -1, -1))
 
 
 def test_a_sample_never_seen_gets_the_score_of_all():

@@ -58,9 +58,10 @@ class SlowLedger:
                 return sum(values)
             if not values:
                 return math.nan
-            if name in ("evidence", "log_odds"):
+            if name == "evidence":
                 return np.average(values, weights=[visit["weight"] for visit in visits])
-            return math.fsum(values) / len(values) if name in ("belief", "margin") else values[-1]
+            averaged = ("belief", "margin", "log_odds")
+            return math.fsum(values) / len(values) if name in averaged else values[-1]
 
         return torch.tensor([value(visits) for visits in self.seen]).float()
 

@@ -47,12 +47,12 @@ def label_quality(
     """Scores from one training run: P(label is right) = 1/(1 + exp −(a·evidence + log-prior + c)).
 
     The evidence is the log odds of the given label against its rival, averaged over training so
-    that every doubling of it counts alike, once with a floor below which beliefs are all the same,
-    and once without; the prior odds come from the transition matrix of `noise_model`; c is fitted,
-    so that as many labels are expected to be wrong as there are, and a is nearly the same on all
-    data. Chosen on planted errors: the plain mean of belief or margin ranks as well where nothing
-    is learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to one
-    class; with the floor symmetric noise is told better, without it what goes to one class.
+    that every doubling of it counts alike, with a floor below which beliefs are all the same; and,
+    where labels set aside show that none are learnt by heart, also without a floor and with all
+    epochs alike. The prior odds come from the transition matrix of `noise_model`; c is fitted, so
+    that as many labels are expected to be wrong as there are, and a is nearly the same on all data.
+    Chosen on planted errors: the plain mean of belief or margin ranks as well where nothing is
+    learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to one class.
 
     A sample that the training never saw gets the score that all labels have on average.
 
@@ -87,12 +87,13 @@ def label_quality(
     numbers = [snapshot.epoch for snapshot in snapshots]
     early, epochs = _early(numbers, single)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
-    evidence = ledger.evidence.numpy(force=True)
+    evidence = ranked = ledger.evidence.numpy(force=True)
     if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
         evidence = ranked = _evidence(snapshots)
-    else:
-        # Where a model errs too, each of the two tells what the other does not.
+    elif held_out is not None:
+        # Where a model errs too, each of the two tells what the other does not. Labels learnt by
+        # heart would spoil the log odds, in which late epochs weigh most.
         dealt = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
         ranked = (evidence + dealt) * np.float32(0.5)
     rival = _rival(snapshots)

@@ -154,7 +154,7 @@ class Ledger:
         weight = total * (1 / epoch if epoch else _FIRST_EPOCH_WEIGHT)
         evidence = torch.log((bet + floor) / (rival + floor)) * weight
         # One of the two is 1; that of a hopeless one may underflow.
-        log_odds = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * weight
+        log_odds = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * total
         # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
         # logits are not finite, and then the whole row becomes 0.
         columns = (total, total * wrong, bet, rival, weight, evidence, log_odds)
@@ -214,12 +214,14 @@ class Ledger:
 
     @property
     def log_odds(self) -> Tensor:
-        """Mean of log q_given/q_rival over visits, weighted by 1/epoch, or NaN: no floor is added.
+        """Mean of log q_given/q_rival over visits, or NaN: no floor, and all visits count alike.
 
         How absurd a label is tells more than that it is contradicted: on planted errors this ranks
-        labels best wherever the model errs too. Its scale is that of the logits.
+        labels best wherever the model errs too. Its scale is that of the logits, small where they
+        are: an epoch that knows little has little weight by itself. (The margin of logits that is
+        known as AUM, Pleiss et al. 2020.)
         """
-        return (self._sums[:, _LOG_ODDS] / self._sums[:, _WEIGHT]).float()
+        return self._mean(self._sums[:, _LOG_ODDS])
 
     @property
     def snapshots(self) -> list[Snapshot]:

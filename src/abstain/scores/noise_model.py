@@ -31,8 +31,11 @@ from abstain.scores.wrong_share import (
 
 # How much a unit of evidence counts, by the share's two ways. On planted errors the slope of the
 # truth was within a third of these in most runs, whatever the set, the noise and its rate; one that
-# was fitted to the verdict of the first epochs was further off. A weak model's counts for less.
-_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE, _WEAK = 2.4, 2.2, 0.6
+# was fitted to the verdict of the first epochs was further off.
+_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE = 2.4, 2.2
+# A weak model's counts for less, unless there is little of it: half of its labels have log odds
+# below this.
+_WEAK_LOG_ODDS = 1.4
 _PRIOR_WEIGHT = 0.6  # of a unit of prior odds beside one of evidence; measured too
 _BINS = 4096
 
@@ -90,7 +93,7 @@ def fit_noise_model(
     slope = _SLOPE_BY_FIRST
     if held_out is not None and whole is not None:
         share = share_by_whole_training(given, whole, plateaus[0], held_out, share)
-        slope = _SLOPE_BY_WHOLE * (_WEAK + (1 - _WEAK) * share.trust)
+        slope = share.trust * _SLOPE_BY_WHOLE + (1 - share.trust) * _weak_slope(evidence[known])
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     prior = np.log(transition)
@@ -101,6 +104,11 @@ def fit_noise_model(
     # Of a sample that was never seen nothing is known but the rate.
     logits[~known] = -logit(min(max(share.value, 1e-6), 1 - 1e-6)) - offset
     return NoiseModel(share=share, transition=transition, logits=logits, offset=offset)
+
+
+def _weak_slope(evidence: Floats) -> float:
+    typical = float(np.median(np.abs(evidence))) if len(evidence) else 0.0
+    return min(_SLOPE_BY_WHOLE, _WEAK_LOG_ODDS / max(typical, 1e-9))
 
 
 def estimate_transition(counts: Doubles) -> Doubles:
