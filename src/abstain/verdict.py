@@ -51,6 +51,7 @@ BUDGET = 100
 
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
+_WEAK_BELOW = 0.5  # of trust in the estimate
 _SHOWN_PAIRS = 50
 
 
@@ -99,6 +100,19 @@ class Audit:
     def flagged(self) -> int:
         """How many labels should be looked at."""
         return int(self.estimate.is_label_issue.sum())
+
+    @property
+    def caution(self) -> str | None:
+        """Why the verdict is less sure than it looks, and what would help; None where it is not."""
+        if self.trained is None or self.estimate.trust >= _WEAK_BELOW:
+            return None
+        held_out = self.trained.held_out
+        met = f"it met {held_out.accuracy:.0%} of the labels set aside" if held_out else ""
+        return (
+            f"The model is weak on these data{': ' + met if met else ''}, and part of what it "
+            "doubts are errors of its own. A better one tells more: embeddings of a pretrained "
+            "network (--features), another --model, more data or --epochs."
+        )
 
     @property
     def budget(self) -> int:
@@ -163,6 +177,7 @@ class Audit:
             "samples": len(self.data),
             "classes": list(classes),
             "noise_rate": _plain(self.noise_rate),
+            "trust": round(self.estimate.trust, 3),
             "flagged": self.flagged,
             "budget": self.budget,
             "expected_wrong": _plain(self.estimate.expected_wrong(self.budget)),

@@ -133,6 +133,21 @@ def test_clean_labels_are_not_accused():
     assert page.count("% believed</span>") == doubted > 0
 
 
+def test_a_weak_model_is_called_weak(digits):
+    """Features that say nothing of the labels: what is contradicted was guessed."""
+    assert digits.caution is None
+    assert 'class="caution"' not in render(digits)
+    assert digits.summary()["trust"] > 0.5
+    rng = np.random.default_rng(0)
+    guessed = audit((rng.normal(size=(300, 4)).astype(np.float32), rng.integers(3, size=300)))
+    assert guessed.summary()["trust"] < 0.5
+    assert re.fullmatch(
+        r"The model is weak on these data: it met \d+% of the labels set aside, and .* --epochs.",
+        guessed.caution,
+    )
+    assert f'<p class="caution">{guessed.caution}</p>' in render(guessed)
+
+
 def test_nothing_is_said_of_truth_unless_errors_were_planted():
     text = re.sub(r"<style>.*?</style>", "", render(audit(blobs(), SHORT)), flags=re.DOTALL)
     assert "planted" not in text

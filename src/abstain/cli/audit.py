@@ -136,6 +136,8 @@ def _say(verdict: "Audit", report: Path) -> None:
         f"{interval(rate)}).",
         soft_wrap=True,
     )
+    if verdict.caution:
+        console.print(verdict.caution, soft_wrap=True, markup=False)
     expected = verdict.estimate.expected_wrong(verdict.budget)
     lines = {
         "labels flagged": count(verdict.flagged),

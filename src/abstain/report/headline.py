@@ -36,6 +36,7 @@ def headline(audit: Audit) -> Markup:
             ),
             class_="estimate",
         ),
+        element("p", audit.caution, class_="caution") if audit.caution else None,
         element(
             "dl",
             _figure(

@@ -46,6 +46,9 @@ class NoiseEstimate:
     """P(label of sample i is wrong), calibrated: its mean is `rate.value`."""
     is_label_issue: npt.NDArray[np.bool_] = field(repr=False)
     """Labels that are more likely wrong than right; decided without true labels."""
+    trust: float
+    """How far labels are contradicted because they are wrong, rather than by errors of a weak
+    model, from 0 to 1."""
     shifts: tuple[float, float] = field(repr=False)
     """What to add to the log odds of being wrong for the lower and the upper end of the rate."""
 
@@ -113,6 +116,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
         transition_high=high,
         wrong_probability=wrong,
         is_label_issue=wrong > 0.5,
+        trust=noise.share.trust,
         shifts=(shifts[0], shifts[1]),
     )
 
