@@ -280,16 +280,20 @@ def test_a_tiny_share_is_not_printed_as_zero():
     assert _percent(3.14e-12) == "3.1e-10%"
 
 
-def begin(here, *arguments):
+INTERRUPT = "import signal; signal.raise_signal(signal.SIGINT)"
+
+
+def begin(here, *arguments, first="", at_each_step="time.sleep(0.003)"):
     """A real process in a training that takes a while."""
     (here / "net.py").write_text(
         "import time, torch\n"
+        f"{first}\n"
         "class Net(torch.nn.Module):\n"
         "    def __init__(self, num_outputs):\n"
         "        super().__init__()\n"
         "        self.layer = torch.nn.Linear(4, num_outputs)\n"
         "    def forward(self, x):\n"
-        "        time.sleep(0.003)\n"
+        f"        {at_each_step}\n"
         "        return self.layer(x)\n"
     )
     return subprocess.Popen(
@@ -330,6 +334,24 @@ def test_ctrl_c_before_the_training_is_quiet_too(here):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        # Of such an interruption Python itself would make a death by the signal.
+        {"first": f"exec({INTERRUPT!r})"},
+        # The first steps are those by which layouts are measured.
+        {"at_each_step": INTERRUPT},
+    ],
+    ids=["while a string is evaluated", "while layouts are measured"],
+)
+def test_ctrl_c_before_the_first_step_has_nothing_to_save(here, moment):
+    process = begin(here, "blobs.npz", "--model", "net.py:Net", "--out", "run", **moment)
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, ""), error
+    assert error == "Interrupted before the training began: there was nothing to save.\n"
+    assert not (here / "run").exists()
 
 
 def test_it_is_quiet_where_nobody_watches(here):
