@@ -10,8 +10,9 @@ from abstain.data import BUILTIN
 from abstain.paper import critical
 from abstain.paper.claims import Claim, judge, not_run
 from abstain.paper.evidence import Evidence, curves, first_at_most, summary
-from abstain.paper.record import Record
+from abstain.paper.record import Record, Separation
 from abstain.paper.targets import Cell
+from abstain.report.numbers import many
 
 PAPER_CRITICAL = (8.20, 8.21)
 _FROZEN_STAKE = 0.01
@@ -68,25 +69,36 @@ def _learnability(evidence: Evidence) -> Claim:
 
 def _rejection(evidence: Evidence) -> Claim:
     target = "figure-rejection"
-    statement = "The rejection score is below 0.5 for right labels and larger for wrong ones"
-    holds, said = [], []
-    for row in evidence.rows(target):
-        for column, when in (("gamblers_aes", "at the stop"), ("gamblers", "at the end")):
-            parts = [r.separation for r in evidence.records(target, row, column) if r.separation]
-            if not parts:
-                continue
-            clean = float(np.mean([p.clean_median for p in parts]))
-            corrupt = float(np.mean([p.corrupt_median for p in parts]))
-            auroc = float(np.mean([p.rejection_auroc for p in parts]))
-            belief = float(np.mean([p.belief_auroc for p in parts]))
-            holds.append(clean < 0.5 < corrupt)
-            said.append(
-                f"r = {row[1]:g} {when}: medians {clean:.2f} and {corrupt:.2f}, "
-                f"AUROC {auroc:.3f} (belief in the label {belief:.3f})"
-            )
-    if not holds:
+    statement = (
+        "The rejection score is below 0.5 for right labels and larger for wrong ones "
+        "(the paper does not say when)"
+    )
+    shares, said = [], []
+    rates = [f"{rate:g}" for _, rate in evidence.rows(target)]
+    for column, when in (("gamblers_aes", "at the stop"), ("gamblers", "at the end")):
+        rows = [
+            np.mean([_medians_and_aurocs(part) for part in parts], axis=0)
+            for row in evidence.rows(target)
+            if (parts := [r.separation for r in evidence.records(target, row, column)])
+            and None not in parts
+        ]
+        if not rows:
+            continue
+        shares.append(sum(clean < 0.5 < corrupt for clean, corrupt, *_ in rows) / len(rows))
+        medians = ", ".join(f"{clean:.2f} and {corrupt:.2f}" for clean, corrupt, *_ in rows)
+        aurocs = ", ".join(f"{auroc:.2f}" for *_, auroc, _ in rows)
+        beliefs = ", ".join(f"{belief:.2f}" for *_, belief in rows)
+        said.append(f"{when}: medians {medians}; AUROC {aurocs} (of belief in the label {beliefs})")
+    if not shares:
         return not_run(statement, target)
-    return Claim(statement, "; ".join(said), judge(sum(holds) / len(holds)), target)
+    # The time that suits the claim better.
+    ours = f"r = {', '.join(rates)}, {'; '.join(said)}"
+    return Claim(statement, ours, judge(max(shares)), target)
+
+
+def _medians_and_aurocs(part: Separation | None) -> tuple[float, float, float, float]:
+    assert part is not None
+    return part.clean_median, part.corrupt_median, part.rejection_auroc, part.belief_auroc
 
 
 def _robustness(evidence: Evidence) -> Claim:
@@ -231,7 +243,7 @@ def _critical(evidence: Evidence) -> Claim:
     if not half:
         return not_run(statement, target)
     least, most = min(b.low for b in half), max(b.high for b in half)
-    said = [f"r = 0.5: {least:.2f} to {most:.2f} over {len(half)} seeds"]
+    said = [f"r = 0.5: {least:.2f} to {most:.2f} over {many(len(half), 'seed')}"]
     for rate in sorted({b.rate for b in closed} - {0.5}):
         some = [b for b in closed if b.rate == rate]
         said.append(

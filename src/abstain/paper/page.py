@@ -15,6 +15,7 @@ from abstain.paper.record import Record
 from abstain.paper.remarks import CAPTIONS
 from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
 from abstain.paper.trials import TABLES, Column
+from abstain.report.numbers import many
 
 _NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
 _TRIED = TARGETS[DIFFERENCES].title
@@ -34,7 +35,8 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
     """The whole page as Markdown; `drawn` names the figures that there are files of."""
     parts = [_head(evidence), _claims(evidence)]
     for target in TARGETS.values():
-        if target.name == AUTO:  # it has a page of its own
+        # Our own method has a page of its own; a try-out has nothing to differ from.
+        if target.name == AUTO or (target.name == DIFFERENCES and evidence.scale.quick):
             continue
         parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
         if target.name in TABLES:
@@ -71,7 +73,7 @@ def what_was_run(known: Sequence[Record], scale: Scale) -> str:
     torches = sorted({record.versions.get("torch", "?") for record in known})
     seeds = len({record.run.seed for record in known})
     what = (
-        f"{len(known)} runs over {seeds} seeds, on {', '.join(devices)}, "
+        f"{many(len(known), 'run')} over {many(seeds, 'seed')}, on {', '.join(devices)}, "
         f"with torch {', '.join(torches)}."
         if known
         else "Nothing has been run yet."
