@@ -112,7 +112,7 @@ class WarmUp:
 
     @property
     def _meets_more_than_a_guess(self) -> bool:
-        """Whether more labels set aside were met than a guess, of m equal classes 1/m, and chance."""
+        """Whether more labels set aside were met than by guessing one of m equal classes."""
         guess = math.exp(-self.untaught)
         error = math.sqrt(guess * (1 - guess) / self.held_out)
         return self.accuracy > guess + _BEYOND_CHANCE * error
