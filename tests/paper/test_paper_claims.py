@@ -69,6 +69,13 @@ def test_margin_over_lq_grows_with_the_rate(slope, expected):
     assert verdict(found, "table-symmetric", "margin over L_q") == expected
 
 
+def test_a_margin_that_grows_by_less_than_the_spread_is_none():
+    found = evidence("table-symmetric", lambda c: 0.5 + 0.001 * c.row[1] * (c.column == "schedule"))
+    (claim,) = [c for c in all_claims(found) if "margin over L_q" in c.statement]
+    assert claim.verdict == "does not hold"
+    assert "MNIST +0.0 → +0.1 (no more than the spread)" in claim.ours
+
+
 @pytest.mark.parametrize(("better", "expected"), [(True, "holds"), (False, "does not hold")])
 def test_analytical_against_validation_stop(better, expected):
     found = evidence(
@@ -155,7 +162,7 @@ def test_runs_that_freeze_never_reach_the_predicted_stop():
     ]
     (claim,) = [c for c in all_claims(Evidence(known, SCALE)) if c.target == "figure-stopping"]
     assert claim.verdict == "does not hold"
-    assert "cifar10 (ResNet-18): 2 of 2 runs freeze and never reach it" in claim.ours
+    assert "CIFAR-10 (ResNet-18): 2 of 2 runs freeze and never reach it" in claim.ours
 
 
 @pytest.mark.parametrize(("memorised", "expected"), [(1.0, "holds"), (0.3, "does not hold")])

@@ -22,10 +22,9 @@ from abstain.paper.auto_evidence import (
     unrun_baselines,
 )
 from abstain.paper.evidence import Evidence, Stat
-from abstain.paper.figures import NAMES
 from abstain.paper.page import beside, missing, said, what_was_run
 from abstain.paper.published import published
-from abstain.paper.recipes import METHODS
+from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.remarks import CAPTIONS, tried
 from abstain.paper.targets import ABLATED, ABLATIONS, AUTO, TARGETS
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from abstain.paper.evidence import Evidence, Stat
 from abstain.paper.published import published
+from abstain.paper.recipes import NAMES
 
 Verdict: TypeAlias = Literal["holds", "in part", "does not hold", "not run"]
 
@@ -98,16 +99,19 @@ def _margins(evidence: Evidence) -> Claim:
     target, statement = "table-symmetric", "Its margin over L_q grows with the rate of wrong labels"
     grows, said = [], []
     for data in dict.fromkeys(data for data, _ in evidence.rows(target)):
-        margins = [
-            a.mean - b.mean
+        pairs = [
+            (a, b)
             for row in evidence.rows(target)
             if row[0] == data
             and (a := evidence.stat(target, row, "schedule")) is not None
             and (b := evidence.stat(target, row, "lq")) is not None
         ]
-        if len(margins) > 1:
-            grows.append(margins[-1] > margins[0])
-            said.append(f"{data} {margins[0]:+.1f} → {margins[-1]:+.1f}")
+        if len(pairs) > 1:
+            first, last = pairs[0], pairs[-1]
+            margins = [a.mean - b.mean for a, b in (first, last)]
+            grows.append(margins[1] - margins[0] > math.hypot(_noise(*first), _noise(*last)))
+            clear = "" if grows[-1] else " (no more than the spread)"
+            said.append(f"{NAMES[data]} {margins[0]:+.1f} → {margins[1]:+.1f}{clear}")
     if not grows:
         return not_run(statement, target)
     return Claim(statement, "; ".join(said), judge(sum(grows) / len(grows)), target)
@@ -125,7 +129,7 @@ def _extreme(evidence: Evidence) -> Claim:
             gain = ours.mean - other.mean
             # Half a point: the paper rounds.
             shares.append(1.0 if gain >= points - 0.5 else 0.5 if gain > 0 else 0.0)
-            said.append(f"{row[0]} {gain:+.1f}")
+            said.append(f"{NAMES[row[0]]} {gain:+.1f}")
     if not shares:
         return not_run(statement, target)
     return Claim(statement, "; ".join(said), judge(sum(shares) / len(shares)), target)

@@ -10,6 +10,7 @@ from abstain.data import BUILTIN
 from abstain.paper import critical
 from abstain.paper.claims import Claim, judge, not_run
 from abstain.paper.evidence import Evidence, curves, first_at_most, summary
+from abstain.paper.recipes import NAMES
 from abstain.paper.record import Record, Separation
 from abstain.paper.targets import Cell
 from abstain.report.numbers import many
@@ -200,7 +201,7 @@ def predicted_stop(record: Record, row: tuple[str, float]) -> PredictedStop | No
 def _panel(cell: Cell) -> str:
     network = " (ResNet-18)" if cell.base.network == "resnet18" else ""
     warmed = cell.base.recipe.warm_up
-    return f"{cell.row[0]}{network}" + (f" after {warmed} epochs of nll" if warmed else "")
+    return f"{NAMES[cell.row[0]]}{network}" + (f" after {warmed} epochs of nll" if warmed else "")
 
 
 def _stops(reached: list[PredictedStop], records: list[Record]) -> str:

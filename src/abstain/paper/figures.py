@@ -13,18 +13,11 @@ from abstain.paper import critical
 from abstain.paper.auto_evidence import KINDS, Place, auto_records, best_published, courses
 from abstain.paper.evidence import Evidence, curves
 from abstain.paper.figure_claims import PAPER_CRITICAL, learnt, predicted_loss, predicted_stop
-from abstain.paper.recipes import METHODS
+from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.record import BINS, Record
 from abstain.paper.targets import ABLATED, AUTO, Cell
 
 INK, GREEN, RED, BLUE, AMBER = "#1d3557", "#2e8b6f", "#d1495b", "#3a7ca5", "#f4a261"
-NAMES = {
-    "mnist": "MNIST",
-    "mnist-5k": "MNIST-5k",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "imdb": "IMDB",
-}
 
 
 def draw(evidence: Evidence, target: str, path: Path) -> bool:

@@ -7,10 +7,9 @@ from abstain.paper import trials
 from abstain.paper.claims import Claim, table_claims
 from abstain.paper.evidence import Evidence, Stat
 from abstain.paper.figure_claims import figure_claims
-from abstain.paper.figures import NAMES
 from abstain.paper.published import Published, published
 from abstain.paper.reasons import reasons
-from abstain.paper.recipes import METHODS
+from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.record import Record
 from abstain.paper.remarks import CAPTIONS
 from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target

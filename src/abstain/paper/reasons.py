@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from abstain.paper.figures import NAMES
-from abstain.paper.recipes import METHODS
+from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.remarks import notes
 from abstain.paper.trials import Column, Trial
 

@@ -85,6 +85,15 @@ SETTINGS = {
     )
 }
 
+NAMES = {
+    "mnist": "MNIST",
+    "mnist-5k": "MNIST-5k",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "imdb": "IMDB",
+}
+"""How the pages write the data sets."""
+
 METHODS = {
     "nll": "nll",
     "coteaching_plus": "Co-teaching+",
