@@ -62,7 +62,7 @@ def test_quick_from_training_to_page_and_again_from_results(tmp_path, one_epoch)
 def test_no_budget_leaves_everything_for_the_next_call(one_epoch):
     result = run("figure-stages", "--quick", "--budget", "0")
     assert result.exit_code == 0
-    assert "1 runs did not fit the budget" in result.stdout
+    assert "1 run did not fit the budget" in result.stdout
 
 
 @pytest.mark.parametrize(

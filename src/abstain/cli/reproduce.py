@@ -40,6 +40,7 @@ def reproduce(
         typer.Argument(
             help="all, table-symmetric, table-stopping, table-pairflip, or figure- followed by"
             " learnability, rejection, robustness, stages, stopping, schedules or critical;"
+            " differences, what may explain where ours are not the paper's;"
             " or auto, our own method in every row of the tables.",
             show_default=False,
         ),
@@ -203,14 +204,18 @@ def _show_end(
     if as_json:
         typer.echo(json.dumps(_as_json(outcome, written, known, scale, kept), indent=2))
         return
+    from abstain.report.numbers import many
+
     console = Console(highlight=False, soft_wrap=True)
     if outcome is not None:
-        console.print(f"{outcome.done} runs done; {len(known)} known in all.")
+        console.print(f"{many(outcome.done, 'run')} done; {len(known)} known in all.")
         if outcome.postponed:
-            console.print(f"{outcome.postponed} runs did not fit the budget; run this again.")
+            console.print(
+                f"{many(outcome.postponed, 'run')} did not fit the budget; run this again."
+            )
         for reason, number in outcome.refused.items():
             console.print(
-                f"{number} runs cannot be made here: {reason}", style="yellow", markup=False
+                f"{many(number, 'run')} cannot be made here: {reason}", style="yellow", markup=False
             )
     for page in (written.page, written.auto_page):
         if page is not None:
