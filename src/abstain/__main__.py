@@ -1,13 +1,17 @@
 """`python -m abstain` is `abstain`."""
 
 import os
+import signal
 import sys
+from types import FrameType
 
 _INTERRUPTED = 130
 
 
 def run() -> None:
     """Run the command line; Ctrl-C is quiet and has its exit code even while that is loaded."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         from abstain.cli import main
 
@@ -20,6 +24,18 @@ def run() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
+
+
+def _interrupt(_signal: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; leave at once while a module is loaded.
+
+    What is raised there torch may swallow and go on, and a training begins that nobody wants.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(_INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

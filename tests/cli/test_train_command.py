@@ -283,15 +283,16 @@ def test_a_tiny_share_is_not_printed_as_zero():
 INTERRUPT = "import signal; signal.raise_signal(signal.SIGINT)"
 
 
-def begin(here, *arguments, first="", at_each_step="time.sleep(0.003)"):
+def begin(here, *arguments, loaded="pass", made="pass", at_each_step="time.sleep(0.003)"):
     """A real process in a training that takes a while."""
     (here / "net.py").write_text(
         "import time, torch\n"
-        f"{first}\n"
+        f"{loaded}\n"
         "class Net(torch.nn.Module):\n"
         "    def __init__(self, num_outputs):\n"
         "        super().__init__()\n"
         "        self.layer = torch.nn.Linear(4, num_outputs)\n"
+        f"        {made}\n"
         "    def forward(self, x):\n"
         f"        {at_each_step}\n"
         "        return self.layer(x)\n"
@@ -340,7 +341,7 @@ def test_ctrl_c_before_the_training_is_quiet_too(here):
     "moment",
     [
         # Of such an interruption Python itself would make a death by the signal.
-        {"first": f"exec({INTERRUPT!r})"},
+        {"made": f"exec({INTERRUPT!r})"},
         # The first steps are those by which layouts are measured.
         {"at_each_step": INTERRUPT},
     ],
@@ -351,6 +352,14 @@ def test_ctrl_c_before_the_first_step_has_nothing_to_save(here, moment):
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, ""), error
     assert error == "Interrupted before the training began: there was nothing to save.\n"
+    assert not (here / "run").exists()
+
+
+def test_ctrl_c_is_heard_even_if_what_is_loaded_swallows_it(here):
+    swallow = f"try:\n    {INTERRUPT}\nexcept BaseException:\n    pass\n"
+    process = begin(here, "blobs.npz", "--model", "net.py:Net", "--out", "run", loaded=swallow)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 130
     assert not (here / "run").exists()
 
 

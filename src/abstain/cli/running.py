@@ -1,6 +1,7 @@
 """What the commands that train have in common: interruptions, processes, folders, dry runs."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from abstain.cli.process import is_main_process, leave_others
+from abstain.cli.process import is_main_process
 from abstain.errors import AbstainError
 
 
@@ -94,7 +95,7 @@ def feature_option(features: list[str] | None) -> str | list[str] | None:
 
 
 def _leave(text: str) -> NoReturn:
-    leave_others()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a launcher may pass on what was heard already
     if is_main_process():  # by its number: it may be too early to have met the others
         Console(stderr=True).print(text, soft_wrap=True, highlight=False)
     sys.exit(130)

@@ -363,6 +363,8 @@ class Loop:
 
     def _leave(self) -> None:
         self._save()
+        # Where one process has ended, a launcher ends the others, even one that still writes.
+        self.accelerator.wait_for_everyone()
         raise Interrupted
 
     def _save(self) -> None:
