@@ -3,7 +3,7 @@
 Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
 Its settings were developed on the seeds 0 to 2, and rules mended after runs with the seeds 50, 51,
-60 to 65 and 70 to 73; here they start at 66, which nothing was chosen by.
+60 to 67 and 70 to 73; here they start at 68, which nothing was chosen by.
 
     python bench/noise_rate.py [--sets digits wine …] [--seeds 2] [--method auto] [--output FILE]
 
@@ -231,7 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", choices=list(NOISE), default=usual)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--first-seed", type=int, default=66)
+    parser.add_argument("--first-seed", type=int, default=68)
     parser.add_argument("--output", type=Path, default=Path("results/noise-rate.json"))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="as `abstain train` knows it")
     parser.add_argument("--threads", type=int, default=1)

@@ -33,7 +33,7 @@ from abstain.scores.wrong_share import (
 # How much a unit of evidence counts, by the share's two ways. On planted errors the slope of the
 # truth was within a third of these in most runs, whatever the set, the noise and its rate; one that
 # was fitted to the verdict of the first epochs was further off.
-_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE = 2.4, 2.2
+_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE = 2.4, 2.0
 # A weak model's counts for less, unless there is little of it: half of its labels have log odds
 # below this.
 _WEAK_LOG_ODDS = 1.4
