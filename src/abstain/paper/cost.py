@@ -27,7 +27,7 @@ _SPEED = {
     "cifar-cnn": _Speed(2_500_000, 3e-4, 6_000),
     "lstm-attention": _Speed(300_000, 5e-3, 40),
     "mlp-256": _Speed(5_000_000, 2e-4, 10_000),
-    "resnet18": _Speed(15_000, 0.0, 40),
+    "resnet18": _Speed(8_700, 0.0, 40),
 }
 _SLOW = _Speed(50_000, 1e-3, 500)
 # What comes on top once for each network on a GPU: its step is compiled.

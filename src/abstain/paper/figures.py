@@ -149,7 +149,7 @@ def _stopping(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
         for cell in evidence.cells(target)
         if (records := evidence.records(target, cell.row, cell.column))
     ]
-    panels = _panels(figure, len(drawn), width={1: 6.0, 2: 10.0}.get(len(drawn), 13.0))
+    panels = _panels(figure, len(drawn), width={1: 6.0, 2: 10.0}.get(len(drawn), 12.0))
     for number, (axes, (cell, records)) in enumerate(zip(panels, drawn, strict=True)):
         right = axes.twinx()
         alive = learnt(records)
@@ -171,7 +171,7 @@ def _stopping(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
         axes.set(title=f"{_where(cell.row)}, {network}{after}", xlabel="epoch")
         top = max(100 * max(record.history["test_accuracy"]) for record in records)
         # Little is learnt of labels that are mostly wrong: a scale up to 100% would hide it.
-        right.set_ylim(0, 100 if top > 50 else 30)
+        right.set_ylim(0, 100 if top > 50 else 10 * np.ceil(top / 8))
         if number == 0:
             axes.set_ylabel("training loss, nats")
         if number == len(drawn) - 1:
