@@ -217,4 +217,4 @@ def _versions() -> dict[str, str]:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return {**found, "torch": torch.__version__}  # its package may be silent about CUDA
