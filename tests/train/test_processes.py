@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -234,3 +236,24 @@ def test_the_process_that_speaks_may_come_late(tmp_path):
     )  # fmt: skip
     assert done.returncode != 0
     assert done.stderr.count("abstain: epochs must be a whole number, at least 1, got 0\n") == 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_that_a_launcher_passes_on_saves_and_is_said_once(tmp_path):
+    source = small.save_blobs(tmp_path, SAMPLES)
+    model = small.save_net(tmp_path, small.SLOW_DROPOUT_NET)
+    settings = f"--model {model} --batch {BATCH} --epochs 2000 --out {tmp_path / 'run'}".split()
+    process = subprocess.Popen(
+        [*TORCHRUN.split(), "abstain", "train", str(source), *settings],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    last = tmp_path / "run" / "last.safetensors"
+    deadline = time.monotonic() + 60
+    while not last.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    _, error = process.communicate(timeout=60)
+    assert error.count("Interrupted and saved. Go on with: abstain train --resume") == 1, error
+    assert 0 < load_checkpoint(last).part("position")[1]["step"] < 2000 * 7
