@@ -45,7 +45,7 @@ class NoiseEstimate:
     wrong_probability: npt.NDArray[np.float32] = field(repr=False)
     """P(label of sample i is wrong), calibrated: its mean is `rate.value`."""
     is_label_issue: npt.NDArray[np.bool_] = field(repr=False)
-    """Labels that are more likely wrong than right; decided without true labels."""
+    """The worst labels, as many as are estimated to be wrong; decided without true labels."""
     trust: float
     """How far labels are contradicted because they are wrong, rather than by errors of a weak
     model, from 0 to 1."""
@@ -100,13 +100,17 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
     >>> given = [0] * 600 + [1] * 500 + [0] * 100
     >>> estimate = estimate_noise(label_quality_from_probabilities(probabilities, given), given, 2)
     >>> 1 / 12 in estimate.rate, int(estimate.is_label_issue.sum())
-    (True, 100)
+    (True, 99)
     """
     labels = checked_labels(given, len(quality), num_classes)
     noise = quality.noise
     rate = Interval(value=noise.share.value, low=noise.share.low, high=noise.share.high)
     wrong = noise.wrong_probability
     shifts = tuple(noise.offset - noise.offset_for(end) for end in (rate.low, rate.high))
+    # Not those more likely wrong than right: where a model is weak hardly one is, and a reviewer
+    # would be told to look at next to nothing.
+    flags = np.zeros(len(labels), dtype=bool)
+    flags[quality.worst_first()[: round(rate.value * len(labels))]] = True
     transition, low, high = _transition(quality, labels, num_classes, rate)
     return NoiseEstimate(
         rate=rate,
@@ -115,7 +119,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
         transition_low=low,
         transition_high=high,
         wrong_probability=wrong,
-        is_label_issue=wrong > 0.5,
+        is_label_issue=flags,
         trust=noise.share.trust,
         shifts=(shifts[0], shifts[1]),
     )
