@@ -22,6 +22,15 @@ def step_weight(steps: Tensor, horizon: Tensor) -> Tensor:
     return torch.maximum(1 / horizon, _HEAD / (_HEAD + 1 + steps))
 
 
+def copied(model: nn.Module) -> nn.Module:
+    """A copy with weights of its own; those of a recurrent layer lie together, as a GPU wants."""
+    copy_of_it = copy.deepcopy(model)
+    for module in copy_of_it.modules():
+        if isinstance(module, nn.RNNBase):
+            module.flatten_parameters()
+    return copy_of_it
+
+
 class Averaged:
     """An exponential moving average of a model.
 
@@ -38,7 +47,7 @@ class Averaged:
 
     def __init__(self, model: nn.Module, horizon: float) -> None:
         self.horizon = max(1.0, horizon)
-        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.model = copied(model).eval().requires_grad_(False)
         self.steps = 0
         # Looked up once: to go through all modules would take longer than to add the weights.
         self._own, self._followed = _moving(self.model), _moving(model)

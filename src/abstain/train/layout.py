@@ -1,6 +1,5 @@
 """Memory format, precision and parts of a step, chosen by measuring, never by assuming."""
 
-import copy
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
+from abstain.train.averaging import copied
 from abstain.train.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
@@ -112,7 +112,7 @@ def used_devices(device: torch.device) -> Iterable[torch.device]:
 
 
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
-    model = layout.place(copy.deepcopy(model))
+    model = layout.place(copied(model))
     inputs = layout.lay(inputs)
 
     def answer(part: Tensor) -> Tensor:
