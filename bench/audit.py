@@ -946,11 +946,12 @@ def versions_section(whole):
     )
     commits = defaultdict(set)
     for (name, *_), seeds in whole.items():
-        commits[name] |= {sides["abstain"]["commit"] or "unknown" for sides in seeds.values()}
-    ours = "\n".join(f"- {name}: {', '.join(sorted(found))}" for name, found in commits.items())
+        ours = [sides["abstain"] for sides in seeds.values()]
+        commits[name] |= {row.get("rejudged") or row["commit"] or "unknown" for row in ours}
+    judged_by = "\n".join(f"- {name}: {', '.join(sorted(x))}" for name, x in commits.items())
     return (
         f"\n## Versions\n{', '.join(said)}; on {'; '.join(where)}. The commits by which *abstain* "
-        f"judged each set:\n\n{ours}"
+        f"judged each set:\n\n{judged_by}"
     )
 
 
