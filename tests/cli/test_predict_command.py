@@ -103,7 +103,7 @@ def test_json_for_machines(abstain):
     assert 0 <= summary["aurc"] < 0.2
     assert 0 < summary["expected_risk"] < 0.5
     assert summary["calibration"] is None
-    assert summary["output"] == "predictions.csv"
+    assert summary["file"] == "predictions.csv"
 
 
 def test_the_models_own_opinion_is_called_that(abstain):

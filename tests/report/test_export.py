@@ -68,6 +68,28 @@ def test_dropping_leaves_every_other_row_as_it_was(texts, tmp_path):
     assert train(done.path, SHORT, label="stars", features="text").epoch == 4
 
 
+@pytest.mark.parametrize("fix", ["drop", "relabel"])
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_features_from_a_file_fit_what_was_written(tmp_path, fix, is_folder):
+    source, options = write_images(tmp_path / "photos"), {}
+    rng = np.random.default_rng(0)
+    seen = np.arange(60) // 30
+    seen[::6] = 1 - seen[::6]
+    if not is_folder:
+        source, options = tmp_path / "names.csv", {"label": "kind"}
+        rows = "".join(f"n{k},{'ab'[k // 30]}\n" for k in range(60))
+        source.write_text(f"name,kind\n{rows}")
+    embeddings = (rng.normal(size=(60, 4)) + 6 * seen[:, None]).astype(np.float32)
+    np.save(tmp_path / "clip.npy", embeddings)
+    options["features"] = str(tmp_path / "clip.npy")
+    found = saved(source, tmp_path / "audit", Recipe(epochs=10), **options)
+    done = export_cleaned(found, tmp_path / "clean.csv", fix)
+    assert (done.dropped > 0) == (fix == "drop")
+    data = train(done.path, SHORT, **done.reading).data
+    kept = {row.tobytes() for row in embeddings} & {row.tobytes() for row in data.inputs.numpy()}
+    assert len(kept) == len(data) == 60 - done.dropped
+
+
 def test_relabelling_takes_the_proposal_only_where_it_is_sure(texts, tmp_path):
     found, path = texts
     issues = {row["id"]: row for row in found.issues.to_pylist()}

@@ -161,7 +161,7 @@ def predict(
     for note in _notes(predictions, max_risk, confidence):
         notes.print(note, markup=False)
     if as_json:
-        typer.echo(json.dumps({**_summary(predictions), "output": str(place)}))
+        typer.echo(json.dumps({**_summary(predictions), "file": str(place)}))
         return
     console = Console(highlight=False, soft_wrap=True)
     for line in _lines(predictions, confidence):

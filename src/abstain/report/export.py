@@ -19,6 +19,7 @@ from abstain.data import BUILTIN, LabeledData
 from abstain.data.arrow_files import read_rows
 from abstain.data.cache import publish
 from abstain.data.columns import label_column
+from abstain.data.given_features import SUFFIX, is_feature_file, with_features
 from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.data.options import Options
 from abstain.data.require import require
@@ -40,7 +41,7 @@ class Exported:
     dropped: int = 0
     relabelled: int = 0
     reading: Mapping[str, Any] = field(default_factory=dict)
-    """What has to be said to read it, as options of `abstain.data.load`."""
+    """What has to be said to train on it, as options of `abstain.train`."""
 
 
 def export_issues(
@@ -68,7 +69,8 @@ def export_cleaned(
         path: What to write: .csv or .parquet; .npz where images lie in memory.
         fix: What becomes of a flagged label: its sample is dropped; the proposed label takes its
             place where the confidence is high enough; or it stays, with the probability of being
-            right as the `weight` of every sample, for `abstain train --weights weight`.
+            right as the `weight` of every sample, for `abstain train --weights weight`. Of features
+            that were given in a file, those of the kept samples are written beside.
         min_confidence: From which on a label is replaced.
     """
     if fix not in get_args(Fix):
@@ -90,12 +92,16 @@ def export_cleaned(
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
     else:
         _write_table(_plain_rows(audit, data, repaired, target), target)
+    options = _source_options(audit)
+    said = {k: v for k, v in options.items() if k in reading}
+    if reading and is_feature_file(options.get("features")):
+        said["features"] = _features_of_kept(data, repaired, target, options["features"])
     return Exported(
         path=target,
         rows=len(repaired.keep),
         dropped=len(data) - len(repaired.keep),
         relabelled=repaired.relabelled,
-        reading={k: v for k, v in _source_options(audit).items() if k in reading},
+        reading=said,
     )
 
 
@@ -150,6 +156,18 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
     keep = np.flatnonzero(~flagged) if fix == "drop" else np.arange(len(data))
     return _Repaired(keep=keep, labels=labels, weights=weights, relabelled=relabelled)
+
+
+def _features_of_kept(
+    data: LabeledData, repaired: _Repaired, target: Path, features: str | os.PathLike[str]
+) -> str:
+    """The file of features that fits the rows that were written: the old one, or one beside."""
+    if len(repaired.keep) == len(data):
+        return str(features)
+    beside = target.with_suffix(SUFFIX)
+    kept = np.asarray(with_features(data, features).inputs)[repaired.keep]
+    _publish(beside, lambda path: np.save(path, kept))
+    return str(beside)
 
 
 def _source_options(audit: SavedAudit) -> Mapping[str, Any]:
