@@ -107,11 +107,11 @@ class Audit:
         if self.trained is None or self.estimate.trust >= _WEAK_BELOW:
             return None
         held_out = self.trained.held_out
-        met = f"it met {held_out.accuracy:.0%} of the labels set aside" if held_out else ""
+        met = f" (it met {held_out.accuracy:.0%} of the labels set aside)" if held_out else ""
         return (
-            f"The model is weak on these data{': ' + met if met else ''}, and part of what it "
-            "doubts are errors of its own. A better one tells more: embeddings of a pretrained "
-            "network (--features), another --model, more data or --epochs."
+            f"The model is weak on these data{met}, or they do not tell their classes apart: part "
+            "of what it doubts are errors of its own. What may tell more: embeddings of a "
+            "pretrained network (--features), another --model, more data or --epochs."
         )
 
     @property

@@ -142,7 +142,7 @@ def test_a_weak_model_is_called_weak(digits):
     guessed = audit((rng.normal(size=(300, 4)).astype(np.float32), rng.integers(3, size=300)))
     assert guessed.summary()["trust"] < 0.5
     assert re.fullmatch(
-        r"The model is weak on these data: it met \d+% of the labels set aside, and .* --epochs.",
+        r"The model is weak on these data \(it met \d+% of the labels set aside\), .* --epochs.",
         guessed.caution,
     )
     assert f'<p class="caution">{guessed.caution}</p>' in render(guessed)

@@ -4,8 +4,9 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from simulated import set_aside, simulated_run
 
+from abstain.audit import audit
 from abstain.scores.label_quality import label_quality
-from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.noise_rate import Interval, estimate_noise
 from abstain.scores.plateau import Beliefs, find_plateau
 from abstain.scores.wrong_share import HeldOut, share_by_first_epochs, share_by_whole_training
 
@@ -208,3 +209,32 @@ def test_rows_set_aside_are_those_the_warm_up_was_judged_by():
     snapshot = next(x for x in trained.ledger.snapshots if x.epoch == 2)
     met = (snapshot.belief >= snapshot.rival_belief)[told.rows].double().mean()
     assert float(met) == pytest.approx(trained.history.epochs[2]["validation_accuracy"], abs=0.006)
+
+
+@pytest.mark.parametrize(("slope", "overlaps"), [(0.0, False), (0.02, False), (0.5, True)])
+def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, overlaps):
+    """Three classes, 30% contradicted at the surest; the model is as good on labels set aside."""
+    rng = np.random.default_rng(0)
+    surest = rng.random(4000)
+    predicted = rng.integers(3, size=4000).astype(np.int32)
+    contrary = rng.random(4000) < 0.3 + slope * (1 - surest)
+    given = np.where(contrary, (predicted + 1) % 3, predicted).astype(np.int32)
+    beliefs = Beliefs(predicted=predicted, confidence=surest.astype(np.float32))
+    first, _ = find_plateau(beliefs, given, 3)
+    early = share_by_first_epochs(given, beliefs, [first], float(contrary.mean()), 3)
+    aside = HeldOut(epoch=4, accuracy=1 - float(contrary.mean()), rows=np.arange(400))
+    share = share_by_whole_training(given, beliefs, first, aside, early)
+    assert (share.overlap == 1) == overlaps
+    assert (share.overlap == 0) != overlaps
+    assert (share.low == 0) == overlaps
+    assert (share.value < 0.25) == overlaps
+    assert 0.3 in Interval(value=share.value, low=share.low, high=share.high)
+
+
+def test_clean_classes_that_overlap_are_not_called_wrong():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=1500)
+    found = audit(((rng.normal(size=(1500, 3)) + 0.7 * labels[:, None]).astype(np.float32), labels))
+    assert found.noise_rate.low == 0
+    assert found.noise_rate.value < 0.1
+    assert found.caution is not None

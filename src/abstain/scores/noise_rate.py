@@ -47,8 +47,8 @@ class NoiseEstimate:
     is_label_issue: npt.NDArray[np.bool_] = field(repr=False)
     """The worst labels, as many as are estimated to be wrong; decided without true labels."""
     trust: float
-    """How far labels are contradicted because they are wrong, rather than by errors of a weak
-    model, from 0 to 1."""
+    """How far labels are contradicted because they are wrong, from 0 to 1, rather than by errors of
+    a weak model, or because samples do not tell their class."""
     shifts: tuple[float, float] = field(repr=False)
     """What to add to the log odds of being wrong for the lower and the upper end of the rate."""
 
@@ -120,7 +120,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
         transition_high=high,
         wrong_probability=wrong,
         is_label_issue=flags,
-        trust=noise.share.trust,
+        trust=noise.share.trust * (1 - noise.share.overlap),
         shifts=(shifts[0], shifts[1]),
     )
 

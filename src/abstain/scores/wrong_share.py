@@ -10,7 +10,9 @@ Two ways, each by a `plateau`:
   it, and the labels set aside tell both. Labels *learnt by heart* look right: samples that were
   trained on are contradicted less often than those set aside; the first epochs are then believed
   instead. And a *weak model*, one that errs on many right labels set aside, keeps part of these
-  errors to the end: they are counted off, and the interval is left open.
+  errors to the end: they are counted off, and the interval is left open. So is it where samples do
+  not tell their class (a third thing, which the labels set aside do not tell from wrong ones): the
+  share then rises steeply even among the surest, where wrong labels leave it level.
 """
 
 from collections.abc import Sequence
@@ -53,6 +55,10 @@ _ALL_LEARNT = 0.1
 # any case: even its surest guesses told nothing. And the part of its errors that the whole training
 # of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
+# By how much more labels are contradicted between the surest fifth and the surest half than in the
+# surest fifth, where the classes may overlap, and do.
+_STEEP = (0.06, 0.09)
+_FIFTH, _HALF = 1, 4  # places in the curve of a plateau
 # Labels contradicted, as a part of those that a guess would contradict: from here on the model may
 # know, and knows, nothing.
 _GUESS = (0.85, 0.95)
@@ -66,7 +72,8 @@ _MENDED, _TOO_MANY = (0.4, 0.9), (0.03, 0.06)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
-# Standard errors in favour of the model, when the interval is opened from below by its errors.
+# Standard errors in favour of the model, when the interval is opened from below by its errors, and
+# when classes are said to overlap.
 _SURELY = 0.5
 
 
@@ -117,6 +124,8 @@ class WrongShare:
     """(m, m): on the plateau, how often class i was predicted and j given."""
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
+    overlap: float = 0.0
+    """How far samples do not tell their class, from 0 to 1."""
 
 
 def share_by_first_epochs(
@@ -193,15 +202,37 @@ def share_by_whole_training(
     lag = (first.disagreement - held_out.disagreement) / float(np.hypot(held_out.chance, _UNLIKE))
     weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(lag, _LEVEL))
     weak = max(weak, _ramp(_like_a_guess(whole.predicted, given), _GUESS))
+    rise, doubt = _rise(plateau, len(given))
+    overlap = _ramp(rise - _SURELY * doubt, _STEEP)
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
+    # Where classes overlap there is no plateau, however few samples fail to show it.
+    value = min(value, (1 - overlap) * value + overlap * float(plateau.curve[_FIFTH]))
     # value = r + kept · (1 − r) · errors(r), solved for r.
-    kept = _KEPT * weak
+    kept = _KEPT * max(weak, overlap)
     value = unmended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
-    low, high = max(0.0, min(low * many * (1 - weak), value)), min(1.0, high)
+    sure = many * (1 - weak) * (1 - _ramp(rise, _STEEP))
+    low, high = max(0.0, min(low * sure, value)), min(1.0, high)
     return WrongShare(
-        value=value, low=low, high=high, plateau=plateau, counts=counts, trust=1 - weak
+        value=value,
+        low=low,
+        high=high,
+        plateau=plateau,
+        counts=counts,
+        trust=1 - weak,
+        overlap=overlap,
     )
+
+
+def _rise(plateau: Plateau, samples: int) -> tuple[float, float]:
+    """How much more labels are contradicted in the rest of the surest half than in its surest.
+
+    The surest fifth of all; and the standard error of the difference.
+    """
+    fifth, half = float(plateau.curve[_FIFTH]), float(plateau.curve[_HALF])
+    rest = (0.5 * half - 0.2 * fifth) / 0.3
+    error = np.sqrt(half * (1 - half) * (1 / 0.2 + 1 / 0.3) / max(samples, 1))
+    return rest - fifth, float(error)
 
 
 def _like_a_guess(predicted: Integers, given: Integers) -> float:
