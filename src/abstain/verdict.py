@@ -8,7 +8,6 @@ which `abstain.report` adds.
 
 import itertools
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from abstain.scores.detection import Detection
 from abstain.scores.label_quality import LabelQuality
 from abstain.scores.noise_rate import Interval, NoiseEstimate
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
+from abstain.scores.wrong_share import HeldOut
 from abstain.train.folder import RunFolder
 from abstain.train.run import Trained
 from abstain.train.sources import reading, recalled
@@ -104,15 +104,24 @@ class Audit:
     @property
     def caution(self) -> str | None:
         """Why the verdict is less sure than it looks, and what would help; None where it is not."""
-        if self.trained is None or self.estimate.trust >= _WEAK_BELOW:
+        if self.trained is None:
             return None
-        held_out = self.trained.held_out
-        met = f" (it met {held_out.accuracy:.0%} of the labels set aside)" if held_out else ""
+        held_out, met = self.trained.held_out, ""
+        guesses = held_out is not None and self._is_like_a_guess(held_out)
+        if self.estimate.trust >= _WEAK_BELOW and not guesses:
+            return None
+        if held_out is not None:
+            more = ", hardly more than the commonest class alone would" if guesses else ""
+            met = f" (it met {held_out.accuracy:.0%} of the labels set aside{more})"
         return (
             f"The model is weak on these data{met}, or they do not tell their classes apart: part "
             "of what it doubts are errors of its own. What may tell more: embeddings of a "
             "pretrained network (--features), another --model, more data or --epochs."
         )
+
+    def _is_like_a_guess(self, held_out: HeldOut) -> bool:
+        commonest = np.bincount(self.given).max() / len(self.data)
+        return bool(held_out.accuracy - held_out.chance <= commonest)
 
     @property
     def budget(self) -> int:
@@ -121,10 +130,11 @@ class Audit:
 
     @property
     def budgets(self) -> list[int]:
-        """Budgets to choose from: 10, 20, 50, 100, … up to all that are estimated to be wrong."""
-        most = max(self.budget, math.ceil(self.noise_rate.value * len(self.data)))
+        """Budgets to choose from: 10, 20, 50, 100, …, and all that are flagged."""
+        most = max(self.budget, self.flagged)
         steps = (digit * 10**power for power in range(1, 20) for digit in (1, 2, 5))
-        return [*itertools.takewhile(lambda size: size < most, steps), most]
+        smaller = itertools.takewhile(lambda size: size < most, steps)
+        return sorted({*smaller, most, self.flagged} - {0})
 
     @property
     def planted(self) -> npt.NDArray[np.bool_] | None:
@@ -178,6 +188,7 @@ class Audit:
             "classes": list(classes),
             "noise_rate": _plain(self.noise_rate),
             "trust": round(self.estimate.trust, 3),
+            "caution": self.caution,
             "flagged": self.flagged,
             "budget": self.budget,
             "expected_wrong": _plain(self.estimate.expected_wrong(self.budget)),

@@ -97,7 +97,8 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     wrong = digits.planted[digits.order]
     for budget in digits.budgets:
         expected = expectation(digits.estimate.expected_wrong(budget))
-        row = rf">{budget:,}</th><td[^>]*>{re.escape(expected)}</td>.*?>{wrong[:budget].sum()}</td>"
+        head = f">{'all flagged: ' * (budget == digits.flagged)}{budget:,}</th>"
+        row = rf"{head}<td[^>]*>{re.escape(expected)}</td>.*?>{wrong[:budget].sum()}</td>"
         assert re.search(row, text)
     for drawing in re.findall(r"<svg.*?</svg>", text):
         ElementTree.fromstring(drawing)  # well-formed by itself
@@ -139,13 +140,16 @@ def test_a_weak_model_is_called_weak(digits):
     assert 'class="caution"' not in render(digits)
     assert digits.summary()["trust"] > 0.5
     rng = np.random.default_rng(0)
-    guessed = audit((rng.normal(size=(300, 4)).astype(np.float32), rng.integers(3, size=300)))
-    assert guessed.summary()["trust"] < 0.5
-    assert re.fullmatch(
-        r"The model is weak on these data \(it met \d+% of the labels set aside\), .* --epochs.",
-        guessed.caution,
-    )
-    assert f'<p class="caution">{guessed.caution}</p>' in render(guessed)
+    for shape in ((300, 4), (600, 50)):
+        samples = rng.normal(size=shape).astype(np.float32)
+        guessed = audit((samples, rng.integers(3, size=len(samples))))
+        assert re.fullmatch(
+            r"The model is weak on these data \(it met \d+% of the labels set aside, hardly more "
+            r"than the commonest class alone would\), .* --epochs.",
+            guessed.caution,
+        )
+        assert guessed.summary()["caution"] == guessed.caution
+        assert f'<p class="caution">{guessed.caution}</p>' in render(guessed)
 
 
 def test_nothing_is_said_of_truth_unless_errors_were_planted():

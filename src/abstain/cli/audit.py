@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -166,8 +167,8 @@ def _say(verdict: "Audit", report: Path) -> None:
             console.print(f"  {name:<48} {value}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if verdict.flagged:
-        console.print(
-            f"Repair: abstain export {report.parent} --to cleaned --fix relabel",
-            soft_wrap=True,
-            markup=False,
-        )
+        # What a weak model proposes is for a person to judge.
+        then = "Look: abstain export {} --to csv --flagged"
+        if not verdict.caution:
+            then = "Repair: abstain export {} --to cleaned --fix relabel"
+        console.print(then.format(quote(str(report.parent))), soft_wrap=True, markup=False)

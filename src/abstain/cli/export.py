@@ -1,10 +1,8 @@
 """`abstain export`: the verdict of an audit for other programs, or the data set repaired by it."""
 
 import json
-import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -88,13 +86,13 @@ def export(
         rows, done = export_label_studio(saved, place, flagged=only, url=url), _NOTHING
         after = f"Import it into a project with the labelling interface {place.with_suffix('.xml')}"
     elif to == "cleaned":
-        from abstain.report.export import WEIGHT, export_cleaned
+        from abstain.report.export import WEIGHT, command, export_cleaned
 
         sure = 0.9 if min_confidence is None else min_confidence
         written = export_cleaned(saved, place, fix or "relabel", min_confidence=sure)  # type: ignore[arg-type]
         rows, done = written.rows, {"dropped": written.dropped, "relabelled": written.relabelled}
         weights = {"weights": WEIGHT} if fix == "weight" else {}
-        after = "Train on it: " + _command("train", place, {**written.reading, **weights})
+        after = "Train on it: " + command("train", place, {**written.reading, **weights})
     else:
         from abstain.report.export import export_issues
 
@@ -117,19 +115,6 @@ def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
         for name, value in options.items():
             if value is not None and to != target:
                 raise AbstainError(f"{name} is for --to {target}, got --to {to}")
-
-
-def _command(name: str, source: Path, options: Mapping[str, Any]) -> str:
-    """A command to be copied, with the options that its source was read with.
-
-    >>> _command("train", Path("clean.csv"), {"label": "my stars", "ignore": ["a", "b"]})
-    "abstain train clean.csv --label 'my stars' --ignore a --ignore b"
-    """
-    words = ["abstain", name, str(source)]
-    for option, value in options.items():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [f"--{option.replace('_', '-')}", str(one)]
-    return shlex.join(words)
 
 
 def _new_file(saved: "SavedAudit", to: str) -> Path:

@@ -5,7 +5,7 @@ from shlex import quote
 
 from abstain.audit import Audit
 from abstain.report.curves import warm_up_epochs
-from abstain.report.export import default_suffix
+from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
@@ -35,19 +35,18 @@ def how_to_go_on(audit: Audit) -> Markup | None:
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
     if source is not None:
-        suffix = default_suffix(source, audit.data.kind)
-        clean = quote(f"{Path(audit.folder).name}-clean{suffix}")
-        label = audit.sources["options"].get("label")
-        said = f" --label {quote(str(label))}" if label else ""
+        clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
         steps = {
             "Look through the flagged labels in Label Studio, worst first": (
                 f"abstain export {place} --to label-studio --out tasks.json"
             ),
             "Or take what is proposed, where the model is sure of it": (
                 f"abstain export {place} --to cleaned --fix relabel --min-confidence 0.9 "
-                f"--out {clean}"
+                f"--out {quote(clean)}"
             ),
-            "Train on the repaired labels": f"abstain train {clean}{said}",
+            "Train on the repaired labels": command(
+                "train", clean, reading_of_cleaned(audit.sources, clean)
+            ),
         }
     if audit.trained and audit.trained.recipe.model:
         steps["Use the model of this audit, which has withstood the wrong labels"] = (

@@ -5,6 +5,7 @@ columns of a table, the images of a folder (as a CSV of paths and labels), the a
 """
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,22 +81,18 @@ def export_cleaned(
     target = Path(path)
     data = audit.load()
     repaired = _repair(audit, data, fix, min_confidence)
-    rows = _own_rows(audit, data)
-    reading: tuple[str, ...] = ("image_size",)
+    rows, folder = _own_rows(audit, data), _folder_of(_sources(audit))
     if rows is not None:
-        reading = ("label", "features", "ignore", "image_size")
         _write_table(_repaired_rows(rows, data, repaired, target), target)
-    elif target.suffix.lower() == ".npz" and _folder_of(audit) is None:
-        reading = ()
+    elif target.suffix.lower() == ".npz" and folder is None:
         _write_arrays(data, repaired, target)
-    elif data.kind == "image" and _folder_of(audit) is None:
+    elif data.kind == "image" and folder is None:
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
     else:
-        _write_table(_plain_rows(audit, data, repaired, target), target)
-    options = _source_options(audit)
-    said = {k: v for k, v in options.items() if k in reading}
-    if reading and is_feature_file(options.get("features")):
-        said["features"] = _features_of_kept(data, repaired, target, options["features"])
+        _write_table(_plain_rows(folder, data, repaired, target), target)
+    said = reading_of_cleaned(_sources(audit), target)
+    if is_feature_file(said.get("features")):
+        said["features"] = _features_of_kept(data, repaired, target, said["features"])
     return Exported(
         path=target,
         rows=len(repaired.keep),
@@ -103,6 +100,38 @@ def export_cleaned(
         relabelled=repaired.relabelled,
         reading=said,
     )
+
+
+def reading_of_cleaned(
+    sources: Mapping[str, Any], target: str | os.PathLike[str]
+) -> dict[str, Any]:
+    """What has to be said to train on a cleaned set, as options of `abstain.train`.
+
+    >>> said = {"label": "stars", "image_size": 64, "skip_bad": True}
+    >>> reading_of_cleaned({"train": "reviews.csv", "options": said}, "clean.csv")
+    {'label': 'stars', 'image_size': 64}
+    >>> reading_of_cleaned({"train": "mnist", "options": {"features": "clip.npy"}}, "clean.npz")
+    {'features': 'clip.npy'}
+    """
+    kept = {"features"} if is_feature_file(sources["options"].get("features")) else set()
+    if _table_files(sources):
+        kept = {"label", "features", "ignore", "image_size"}
+    elif Path(target).suffix.lower() != ".npz":
+        kept.add("image_size")
+    return {name: value for name, value in sources["options"].items() if name in kept}
+
+
+def command(name: str, source: str | os.PathLike[str], options: Mapping[str, Any]) -> str:
+    """A command to be copied, with the options that its source is to be read with.
+
+    >>> command("train", "clean.csv", {"label": "my stars", "ignore": ["a", "b"]})
+    "abstain train clean.csv --label 'my stars' --ignore a --ignore b"
+    """
+    words = ["abstain", name, os.fspath(source)]
+    for option, value in options.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [f"--{option.replace('_', '-')}", str(one)]
+    return shlex.join(words)
 
 
 def default_suffix(source: str, inputs: str) -> str:
@@ -170,32 +199,38 @@ def _features_of_kept(
     return str(beside)
 
 
-def _source_options(audit: SavedAudit) -> Mapping[str, Any]:
-    options: Mapping[str, Any] = audit.summary["sources"]["options"]
-    return options
+def _sources(audit: SavedAudit) -> Mapping[str, Any]:
+    sources: Mapping[str, Any] = audit.summary["sources"]
+    return sources
 
 
-def _folder_of(audit: SavedAudit) -> Path | None:
+def _folder_of(sources: Mapping[str, Any]) -> Path | None:
     """The image folder that was audited, if it was one."""
-    path = Path(str(audit.summary["sources"]["train"])).expanduser()
+    path = Path(str(sources["train"])).expanduser()
     is_table = path.is_dir() and bool(table_files(path)) and not split_folders(path)
     return path if path.is_dir() and not is_table else None
 
 
+def _table_files(sources: Mapping[str, Any]) -> list[Path]:
+    """The files of the table that was audited; none for other sources."""
+    source = str(sources["train"])
+    path = Path(source).expanduser()
+    if source in BUILTIN or source.startswith("hf:") or _folder_of(sources) is not None:
+        return []
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        return [path]
+    if path.is_dir():
+        return list(table_files(path)[canonical(sources["options"].get("split", "train"))])
+    return []
+
+
 def _own_rows(audit: SavedAudit, data: LabeledData) -> "tuple[pa.Table, str, Path] | None":
     """The table that was audited, its label column and its folder; None for other sources."""
-    source = str(audit.summary["sources"]["train"])
-    path = Path(source).expanduser()
-    if source in BUILTIN or source.startswith("hf:") or _folder_of(audit) is not None:
+    sources = _sources(audit)
+    files = _table_files(sources)
+    if not files:
         return None
-    if path.suffix.lower() in TABLE_SUFFIXES:
-        files = [path]
-    elif path.is_dir():
-        split = canonical(_source_options(audit).get("split", "train"))
-        files = table_files(path)[split]
-    else:
-        return None
-    label = _source_options(audit).get("label")
+    label = sources["options"].get("label")
     table = read_rows(files, Options(label=label)).table
     ids = [str(k) for k in range(table.num_rows)]
     if "id" in table.column_names:
@@ -203,7 +238,7 @@ def _own_rows(audit: SavedAudit, data: LabeledData) -> "tuple[pa.Table, str, Pat
     # Rows whose images could not be read were no part of the audit, and are none of the result.
     known = set(data.ids)
     table = table.take([k for k, id_ in enumerate(ids) if id_ in known])
-    return table, label_column(table, label, path), files[0].parent
+    return table, label_column(table, label, Path(sources["train"])), files[0].parent
 
 
 def _repaired_rows(
@@ -226,13 +261,12 @@ def _repaired_rows(
 
 
 def _plain_rows(
-    audit: SavedAudit, data: LabeledData, repaired: _Repaired, target: Path
+    folder: Path | None, data: LabeledData, repaired: _Repaired, target: Path
 ) -> "pa.Table":
     """A table of what has no table of its own: paths of images, texts, or numbers."""
     pa = require("pyarrow", "a table")
     names = np.array(data.classes, dtype=object)
     columns: dict[str, Any] = {"id": pa.array(list(data.ids), pa.string())}
-    folder = _folder_of(audit)
     if folder is not None and data.kind == "image":
         columns["image"] = [_relative(folder / name, target.parent) for name in data.ids]
     elif data.kind == "text":

@@ -22,6 +22,10 @@ def review(audit: Audit) -> Markup:
     """What to expect of looking at more and more labels, the worst first."""
     planted = audit.planted
     wrong_so_far = None if planted is None else np.cumsum(planted[audit.order])
+
+    def looked_at(budget: int) -> str:
+        return f"all flagged: {count(budget)}" if budget == audit.flagged else count(budget)
+
     rows = []
     for budget in audit.budgets:
         expected = audit.estimate.expected_wrong(budget)
@@ -31,7 +35,7 @@ def review(audit: Audit) -> Markup:
         rows.append(
             element(
                 "tr",
-                element("th", count(budget), scope="row", class_="number"),
+                element("th", looked_at(budget), scope="row", class_="number"),
                 number(expectation(expected)),
                 number(percent(share.value, 0)),
                 element("td", interval_scale(share, 1.0, f"between {interval(share)}")),
@@ -42,7 +46,7 @@ def review(audit: Audit) -> Markup:
     heads += [] if planted is None else ["in truth"]
     return section(
         "How many to look at",
-        "With the 95% interval of each expectation. The last line: as many as are estimated to be "
+        "With the 95% interval of each expectation. As many are flagged as are estimated to be "
         "wrong in all.",
         wide(_table("review", heads, rows)),
     )
