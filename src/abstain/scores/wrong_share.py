@@ -56,8 +56,9 @@ _ALL_LEARNT = 0.1
 # of a weak model keeps.
 _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
 # By how much more labels are contradicted between the surest fifth and the surest half than in the
-# surest fifth, where the classes may overlap, and do.
-_STEEP = (0.06, 0.09)
+# surest fifth, where the classes may overlap, and do; unless chance explains it, and the plateau is
+# this long: then only the interval is opened.
+_STEEP, _LONG = (0.06, 0.09), (0.3, 0.6)
 _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
 # Labels contradicted, as a part of those that a guess would contradict: from here on the model may
 # know, and knows, nothing.
@@ -203,11 +204,9 @@ def share_by_whole_training(
     weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(lag, _LEVEL))
     weak = max(weak, _ramp(_like_a_guess(whole.predicted, given), _GUESS))
     rise, doubt = _rise(plateau, len(given))
-    overlap = _ramp(rise - _SURELY * doubt, _STEEP)
+    overlap = _ramp(rise - _SURELY * doubt, _STEEP) * (1 - _ramp(plateau.share, _LONG))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
-    # Where classes overlap there is no plateau, however few samples fail to show it.
-    value = min(value, (1 - overlap) * value + overlap * float(plateau.curve[_FIFTH]))
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * max(weak, overlap)
     value = unmended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
