@@ -126,9 +126,16 @@ def test_the_headline_is_the_estimate(digits):
     assert f"<dd>{expected:.0f}</dd><dt>of the 100 worst" in text
 
 
-def test_clean_labels_are_not_accused():
-    page = render(audit(blobs(300), Recipe(epochs=20)))
+def test_clean_labels_are_not_accused(tmp_path):
+    x, y = blobs(300)
+    np.savez(tmp_path / "blobs.npz", x=x, y=y)
+    found = audit(tmp_path / "blobs.npz", Recipe(epochs=20), folder=tmp_path / "audit")
+    page = render(found)
     assert "At most <em>" in page
+    assert found.flagged == 0
+    assert "<dt>labels flagged</dt>" in page
+    assert "--to label-studio --all" in page
+    assert "--to cleaned" not in page  # nothing is proposed that could be taken
     # What is believed of a label must not be read as how doubtful it is.
     doubted = page.count(" in doubt</p>")
     assert page.count("% believed</span>") == doubted > 0
@@ -149,7 +156,9 @@ def test_a_weak_model_is_called_weak(digits):
             guessed.caution,
         )
         assert guessed.summary()["caution"] == guessed.caution
-        assert f'<p class="caution">{guessed.caution}</p>' in render(guessed)
+        page = render(guessed)
+        assert f'<p class="caution">{guessed.caution}</p>' in page
+        assert "% believed</span>" not in page
 
 
 def test_nothing_is_said_of_truth_unless_errors_were_planted():

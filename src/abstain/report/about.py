@@ -34,7 +34,7 @@ def how_to_go_on(audit: Audit) -> Markup | None:
         return None
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
-    if source is not None:
+    if source is not None and audit.flagged:
         clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
         steps = {
             "Look through the flagged labels in Label Studio, worst first": (
@@ -47,6 +47,12 @@ def how_to_go_on(audit: Audit) -> Markup | None:
             "Train on the repaired labels": command(
                 "train", clean, reading_of_cleaned(audit.sources, clean)
             ),
+        }
+    elif source is not None:
+        steps = {
+            "Look through all labels in Label Studio, worst first": (
+                f"abstain export {place} --to label-studio --all --out tasks.json"
+            )
         }
     if audit.trained and audit.trained.recipe.model:
         steps["Use the model of this audit, which has withstood the wrong labels"] = (

@@ -43,7 +43,10 @@ def headline(audit: Audit) -> Markup:
                 count(len(audit.data)),
                 f"labels in {many(audit.data.num_classes, 'class', 'classes')}",
             ),
-            _figure(count(audit.flagged), "labels flagged: look at these first"),
+            _figure(
+                count(audit.flagged),
+                f"labels flagged{': look at these first' if audit.flagged else ''}",
+            ),
             _figure(worst, f"of the {count(audit.budget)} worst are expected to be wrong {ends}"),
             class_="figures",
         ),

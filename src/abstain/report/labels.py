@@ -23,6 +23,11 @@ def worst_labels(audit: Audit) -> Markup:
     if not worst:
         worst = [int(i) for i in audit.order[:_LEAST_TRUSTED]]
         note = "None was flagged. These are the labels that the model trusts least."
+        if audit.caution:
+            note = (
+                "None was flagged, since the model cannot say how many are wrong; some may be. "
+                "These are the labels that it trusts least."
+            )
     at_once, on_request = _SHOWN[audit.data.kind]
     samples = Samples(audit.data)
     proposed = audit.quality.predicted_label
@@ -99,13 +104,16 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
         element(
             "div",
             element("p", turn, class_="turn"),
+            # How far a label is believed hangs on how many are wrong, which is then unknown.
             element(
                 "p",
                 bar(confidence),
                 element("span", sure),
                 class_="sure",
                 title="confidence in what is proposed",
-            ),
+            )
+            if given != proposed or not audit.caution
+            else None,
             element("p", sample_id(audit, index), class_="source"),
             element("p", truth, class_="truth") if truth else None,
             class_="said",
