@@ -52,6 +52,7 @@ BUDGET = 100
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
 _WEAK_BELOW = 0.5  # of trust in the estimate
+_MUCH = 0.05  # of wrong labels, for an estimate that does not exclude that there are none
 _SHOWN_PAIRS = 50
 
 
@@ -108,7 +109,8 @@ class Audit:
             return None
         held_out, met = self.trained.held_out, ""
         guesses = held_out is not None and self._is_like_a_guess(held_out)
-        if self.estimate.trust >= _WEAK_BELOW and not guesses:
+        may_be_none = self.noise_rate.low <= 0 and self.noise_rate.value > _MUCH
+        if self.estimate.trust >= _WEAK_BELOW and not guesses and not may_be_none:
             return None
         if held_out is not None:
             more = ", hardly more than the commonest class alone would" if guesses else ""
