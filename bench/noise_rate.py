@@ -264,8 +264,10 @@ def main():
     for number, name in ((5, "half as many as"), (10, "as many as")):
         good = np.mean([within(row["budget_errors"])[number - 1] for row in planted])
         print(f"{name} are wrong: {good:.1%} of expectations within {POINTS:.0%} of the truth")
-    good = np.mean([all(within(row["budget_errors"])) for row in planted])
-    print(f"all budgets up to there: {good:.1%} of runs")
+    errors = np.array([row["budget_errors"] for row in planted])
+    print(f"all ten budgets: {np.mean(abs(errors) <= POINTS):.1%} of expectations within that")
+    worst = max(errors.mean(0), key=abs, default=0.0)
+    print(f"mean over runs, at the budget where it is furthest off: {100 * worst:+.1f} points")
     covered = np.mean([x for row in planted for x in row["budget_covered"]])
     print(f"intervals of expectations cover {covered:.1%}")
     return int(coverage < COVERAGE or error > MEAN_ERROR)
