@@ -32,6 +32,7 @@ from abstain.scores.label_quality import (
 )
 from abstain.scores.noise_rate import estimate_noise
 from abstain.scores.summaries import disagreeing_duplicates
+from abstain.scores.wrong_share import HeldOut
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train
@@ -96,22 +97,27 @@ def audit(
         chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
-        quality = label_quality(trained.ledger, data.given.numpy(), trained.held_out)
+        held_out = trained.held_out
+        quality = label_quality(trained.ledger, data.given.numpy(), held_out)
     else:
         numbers = None if _are_columns(features) else features
         said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
         _check_trainless({**said, "resume": resume or None}, folder)
         data = _load(sources)
         given = data.given.numpy()
-        quality = label_quality_from_probabilities(_checked(probabilities, data), given)
+        checked = _checked(probabilities, data)
+        quality = label_quality_from_probabilities(checked, given)
+        met = float((checked.argmax(axis=1) == given).mean())
+        held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    return _verdict(data, quality, trained, sources, folder, began)
+    return _verdict(data, quality, trained, held_out, sources, folder, began)
 
 
 def _verdict(
     data: LabeledData,
     quality: LabelQuality,
     trained: Trained | None,
+    held_out: HeldOut | None,
     sources: Mapping[str, Any],
     folder: str | os.PathLike[str] | None,
     began: float,
@@ -132,6 +138,7 @@ def _verdict(
         duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
         detection=found,
         trained=trained,
+        held_out=held_out,
         sources=sources,
         seconds=time.monotonic() - began,
         folder=None if folder is None else Path(folder),
@@ -198,7 +205,7 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
     if len(bad):
         raise AbstainError(
             f"probabilities must be numbers of 0 or more, got others in {len(bad)} rows, the "
-            f"first of them {bad[0]}"
+            f"first of them row {bad[0]}; of logits, take the softmax"
         )
     sums = array.sum(axis=1)
     off = np.flatnonzero(np.abs(sums - 1) > 1e-3)

@@ -52,6 +52,7 @@ BUDGET = 100
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
 _WEAK_BELOW = 0.5  # of trust in the estimate
+_HARDLY, _CHANCES = 0.1, 3.0  # part of what a guess misses, and standard errors of it
 _MUCH = 0.05  # of wrong labels, for an estimate that does not exclude that there are none
 _SHOWN_PAIRS = 50
 
@@ -69,6 +70,8 @@ class Audit:
     """How much of the verdict is right, known only for errors planted on purpose."""
     trained: Trained | None
     """The training; None where probabilities were given."""
+    held_out: HeldOut | None
+    """How many labels were met by a model that had not been taught them, where that is known."""
     sources: Mapping[str, Any]
     """Where the data came from, as far as it can be said in words; None for data in memory."""
     seconds: float
@@ -105,25 +108,30 @@ class Audit:
     @property
     def caution(self) -> str | None:
         """Why the verdict is less sure than it looks, and what would help; None where it is not."""
-        if self.trained is None:
-            return None
-        held_out, met = self.trained.held_out, ""
+        held_out, met = self.held_out, ""
         guesses = held_out is not None and self._is_like_a_guess(held_out)
-        may_be_none = self.noise_rate.low <= 0 and self.noise_rate.value > _MUCH
-        if self.estimate.trust >= _WEAK_BELOW and not guesses and not may_be_none:
+        if self.estimate.trust >= _WEAK_BELOW and not guesses:
             return None
         if held_out is not None:
+            which = "labels set aside" if self.trained else "labels"
             more = ", hardly more than the commonest class alone would" if guesses else ""
-            met = f" (it met {held_out.accuracy:.0%} of the labels set aside{more})"
+            met = f" (it met {held_out.accuracy:.0%} of the {which}{more})"
+        more_telling = "probabilities of a better model."
+        if self.trained:
+            more_telling = (
+                "embeddings of a pretrained network (--features), another --model, more data or "
+                "--epochs."
+            )
         return (
             f"The model is weak on these data{met}, or they do not tell their classes apart: part "
-            "of what it doubts are errors of its own. What may tell more: embeddings of a "
-            "pretrained network (--features), another --model, more data or --epochs."
+            f"of what it doubts are errors of its own. What may tell more: {more_telling}"
         )
 
     def _is_like_a_guess(self, held_out: HeldOut) -> bool:
-        commonest = np.bincount(self.given).max() / len(self.data)
-        return bool(held_out.accuracy - held_out.chance <= commonest)
+        """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
+        missed = 1 - np.bincount(self.given).max() / len(self.data)
+        fewer = missed - held_out.disagreement
+        return bool(fewer <= _HARDLY * missed and fewer <= _CHANCES * held_out.chance)
 
     @property
     def budget(self) -> int:

@@ -179,6 +179,15 @@ def test_probabilities_have_a_report_without_a_training():
     found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3)
     page = check_safe(render(found))
     assert "Training" not in page.headings
+    assert found.caution is None
+
+
+def test_probabilities_that_tell_nothing_are_called_weak():
+    rng = np.random.default_rng(0)
+    x, y = blobs(300)
+    found = audit((x, rng.permutation(y)), probabilities=rng.dirichlet(np.ones(3), 300))
+    assert re.search(r"it met 3\d% of the labels, hardly more .* better model", found.caution)
+    assert found.caution in render(found)
 
 
 def test_texts_and_their_duplicates_are_shown(tmp_path):
