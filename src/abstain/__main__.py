@@ -24,6 +24,10 @@ def run() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
+    finally:
+        # The command has ended and said so. While torch is taken down Python would end by a
+        # Ctrl-C, and what is done would look like what was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _interrupt(_signal: int, frame: FrameType | None) -> None:

@@ -197,9 +197,13 @@ TWO = "two.npz"
         ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
         ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
         ("blobs.npz --model mnist-cnn", "mnist-cnn"),
-        ("blobs.npz --model nowhere.py:Net", "the model's file does not exist"),
+        ("blobs.npz --model nowhere.py:Net", "model must name a Python file that exists, got"),
         ("blobs.npz --label colour", "colour"),
-        ("blobs.npz --test missing.csv", "missing.csv"),
+        ("blobs.npz --image-size 0", "image_size must be whole pixels, at least 1, got 0"),
+        ("blobs.npz --save-every -1", "save_every must be at least 0 seconds, got -1.0"),
+        ("blobs.npz --save-every nan", "save_every must be at least 0 seconds, got nan"),
+        ("blobs.npz --method aes --rate 0.2 --noise odd", "noise must be one of symmetric"),
+        ("blobs.npz --test missing.csv", "test must be a file or folder that exists, got miss"),
         ("missing.csv", "source must be a file or folder that exists, got missing.csv"),
         ("digitz", "did you mean digits?"),
         ("--resume nowhere", "which is no folder"),
@@ -361,6 +365,16 @@ def test_ctrl_c_is_heard_even_if_what_is_loaded_swallows_it(here):
     assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 130
     assert not (here / "run").exists()
+
+
+def test_ctrl_c_after_the_end_changes_nothing(here):
+    late = f"import atexit\n\ndef late():\n    {INTERRUPT}\n\natexit.register(late)\n"
+    process = begin(
+        here, "blobs.npz", "--model", "net.py:Net", "--epochs", 2, "--out", "run", loaded=late
+    )
+    output, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, "")
+    assert output.startswith("Done: ")
 
 
 def test_it_is_quiet_where_nobody_watches(here):

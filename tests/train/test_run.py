@@ -135,6 +135,7 @@ class Tuple(torch.nn.Module):
         (module(7), "has 3 outputs; its linear layers have"),
         (module(3, Tuple), "model must return logits of the shape .* got tuple"),
         (torch.nn.Linear(9, 3), r"model must take a batch of the shape \(1, 5\), got RuntimeError"),
+        (module(3).requires_grad_(False), "model must have weights to train"),
     ],
 )
 def test_a_module_that_does_not_fit_is_refused_in_words(tmp_path, own, message):

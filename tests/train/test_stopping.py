@@ -222,7 +222,7 @@ def test_an_impossible_payoff_is_refused_with_one_that_works(rate, m, payoff, ki
         ((0.6, 9.99, 10, "pairflip"), {}, "rate must leave a plateau"),
         ((1.5, 9.99, 10), {}, r"rate must lie in \[0, 1\], got 1.5"),
         ((None, 9.99, 10), {}, "rate must be given for symmetric noise"),
-        ((0.5, 9.99, 10, "instance"), {}, "kind must be one of"),
+        ((0.5, 9.99, 10, "instance"), {}, "noise must be one of .*, got 'instance'"),
         ((0.5, 1.9, 2, np.eye(2)), {}, "rate must be None"),
         ((None, 1.9, 3, np.eye(2)), {}, "noise must have 3 rows"),
         ((None, 1.9, 2, [[1, 1], [0, 1]]), {}, "sum to 1"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abstain.data.budget import MEMORY_BUDGET
+from abstain.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,12 @@ class Options:
     to_show: bool = False
     """Whether the inputs are only to be shown, and need not be fit for training."""
     memory_budget: int = MEMORY_BUDGET
+
+    def __post_init__(self) -> None:
+        size = self.image_size
+        sides = size if isinstance(size, tuple) else (size,)
+        if size is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
+            raise DataError(f"image_size must be whole pixels, at least 1, got {size!r}")
 
     def key(self) -> list[object]:
         """The options that change what is decoded, for the key of a cache entry."""

@@ -61,7 +61,7 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 
 def _load(path: Path) -> ModuleType:
     if not path.is_file():
-        raise AbstainError(f"the model's file does not exist: {path}")
+        raise AbstainError(f"model must name a Python file that exists, got {path}")
     module_name = f"abstain_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:

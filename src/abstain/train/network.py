@@ -81,6 +81,8 @@ def _outputs(model: torch.nn.Module, task: Task) -> int:
             f"model must take a batch of the shape {shape}, got {type(error).__name__}: {error}"
         ) from error
     model.train(training)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise AbstainError("model must have weights to train, got none that require a gradient")
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
         got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
         raise AbstainError(f"model must return logits of the shape (batch, outputs), got {got}")

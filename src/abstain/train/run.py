@@ -124,6 +124,8 @@ def train(
     >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
     'all 2 epochs are done'
     """
+    if not save_every >= 0:  # nor is it a number otherwise
+        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
     state = join_processes()
     place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
     about = _about(place) if resume else None

@@ -33,10 +33,16 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
         return data, test
     if test is None and (isinstance(source, LabeledData) or "test" not in splits(source)):
         return data, None
-    split = "test" if test is None or "test" in splits(test) else "train"
     where = source if test is None else test
-    of_training = {"classes": data.classes, "categories": data.categories}
-    return data, load(where, **{**options, **of_training, "split": split, "weights": None})
+    of_training = {"classes": data.classes, "categories": data.categories, "weights": None}
+    try:
+        split = "test" if test is None or "test" in splits(test) else "train"
+        return data, load(where, **{**options, **of_training, "split": split})
+    except AbstainError as error:
+        told = str(error)
+        if not told.startswith("source "):
+            raise
+        raise type(error)(f"test {told.removeprefix('source ')}") from error
 
 
 def reading(sources: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from abstain import theory
 from abstain.errors import AbstainError
 from abstain.noise import check_transition, transition
+from abstain.noise.matrices import TRANSITIONS
 
 __all__ = ["AnalyticalStop", "ValidationStop"]
 
@@ -278,6 +279,8 @@ def _transition(
     if isinstance(noise, str):
         if rate is None:
             raise AbstainError(f"rate must be given for {noise} noise, got None")
+        if noise not in TRANSITIONS:
+            raise AbstainError(f"noise must be one of {', '.join(TRANSITIONS)}, got {noise!r}")
         return transition(noise, num_classes, rate)
     if rate is not None:
         raise AbstainError(f"rate must be None where noise is a matrix, which tells, got {rate}")
