@@ -90,6 +90,21 @@ def test_features_from_a_file_fit_what_was_written(tmp_path, fix, is_folder):
     assert len(kept) == len(data) == 60 - done.dropped
 
 
+def test_the_features_of_the_source_are_not_written_over(tmp_path):
+    x, y = blobs(60)
+    np.save(tmp_path / "clip.npy", x)
+    (tmp_path / "names.csv").write_text("name,kind\n" + "".join(f"n{k},c{k % 3}\n" for k in y))
+    options = {"label": "kind", "features": str(tmp_path / "clip.npy")}
+    found = saved(tmp_path / "names.csv", tmp_path / "audit", **options)
+    with pytest.raises(AbstainError, match=r"out must leave .*clip\.npy as it is"):
+        export_cleaned(found, tmp_path / "clip.csv", "drop")
+    assert not (tmp_path / "clip.csv").exists()
+    assert np.array_equal(np.load(tmp_path / "clip.npy"), x)
+    for _ in range(2):  # what an export wrote, the next may write over
+        export_cleaned(found, tmp_path / "clean.csv", "drop")
+    assert (tmp_path / "clean.npy").exists()
+
+
 def test_relabelling_takes_the_proposal_only_where_it_is_sure(texts, tmp_path):
     found, path = texts
     issues = {row["id"]: row for row in found.issues.to_pylist()}

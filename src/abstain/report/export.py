@@ -82,6 +82,9 @@ def export_cleaned(
     data = audit.load()
     repaired = _repair(audit, data, fix, min_confidence)
     rows, folder = _own_rows(audit, data), _folder_of(_sources(audit))
+    said = reading_of_cleaned(_sources(audit), target)
+    if fix == "drop" and is_feature_file(said.get("features")):
+        _check_beside(target, said["features"])
     if rows is not None:
         _write_table(_repaired_rows(rows, data, repaired, target), target)
     elif target.suffix.lower() == ".npz" and folder is None:
@@ -90,7 +93,6 @@ def export_cleaned(
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
     else:
         _write_table(_plain_rows(folder, data, repaired, target), target)
-    said = reading_of_cleaned(_sources(audit), target)
     if is_feature_file(said.get("features")):
         said["features"] = _features_of_kept(data, repaired, target, said["features"])
     return Exported(
@@ -185,6 +187,16 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
     keep = np.flatnonzero(~flagged) if fix == "drop" else np.arange(len(data))
     return _Repaired(keep=keep, labels=labels, weights=weights, relabelled=relabelled)
+
+
+def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:
+    """What nobody named is not written over, unless it was written with the target before."""
+    beside = target.with_suffix(SUFFIX)
+    if beside.exists() and (not target.exists() or beside.samefile(features)):
+        raise AbstainError(
+            f"out must leave {beside} as it is, where the features of the kept samples would be "
+            f"written, got {target}; name another file"
+        )
 
 
 def _features_of_kept(
