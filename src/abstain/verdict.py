@@ -110,7 +110,8 @@ class Audit:
         """Why the verdict is less sure than it looks, and what would help; None where it is not."""
         held_out, met = self.held_out, ""
         guesses = held_out is not None and self._is_like_a_guess(held_out)
-        if self.estimate.trust >= _WEAK_BELOW and not guesses:
+        may_be_none = self.noise_rate.low <= 0 and self.noise_rate.value > _MUCH
+        if self.estimate.trust >= _WEAK_BELOW and not guesses and not may_be_none:
             return None
         if held_out is not None:
             which = "labels set aside" if self.trained else "labels"
