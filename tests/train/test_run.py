@@ -144,6 +144,13 @@ def test_a_module_that_does_not_fit_is_refused_in_words(tmp_path, own, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
+    with pytest.raises(AbstainError, match=r"recipe must be a Recipe, .* got 'auto'"):
+        train(small.blobs(20), "auto")
+    with pytest.raises(AbstainError, match="model must be a torch module, got 'mlp'"):
+        train(small.blobs(20), SHORT, model="mlp")
+
+
 def with_batch_norm(outputs):
     return torch.nn.Sequential(
         torch.nn.Linear(5, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, outputs)

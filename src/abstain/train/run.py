@@ -124,8 +124,7 @@ def train(
     >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
     'all 2 epochs are done'
     """
-    if not save_every >= 0:  # nor is it a number otherwise
-        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
+    _check(recipe, model, save_every)
     state = join_processes()
     place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
     about = _about(place) if resume else None
@@ -203,6 +202,18 @@ def train(
         place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())
     state.wait_for_everyone()
     return trained
+
+
+def _check(recipe: object, model: object, save_every: float) -> None:
+    if not isinstance(recipe, Recipe | None):
+        raise AbstainError(f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}")
+    if not isinstance(model, torch.nn.Module | None):
+        raise AbstainError(
+            f"model must be a torch module, got {model!r}; a network of ours is named in the "
+            "recipe: Recipe.of('auto', model='mlp')"
+        )
+    if not save_every >= 0:  # nor is it a number otherwise
+        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
 
 
 def _agreed(folder: str, state: PartialState) -> str:
