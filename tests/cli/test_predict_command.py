@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from PIL import Image
 
 from abstain.cli import main
 from abstain.cli.predict import EXAMPLES
@@ -219,3 +220,32 @@ def test_help_shows_one_example_per_line(abstain):
     assert code == 0
     assert len(examples) >= 4
     assert set(examples) <= set(shown)
+
+
+def test_a_model_of_embeddings_predicts_by_embeddings(abstain, tmp_path):
+    for split, seed in (("old", 0), ("new", 1)):
+        rng = np.random.default_rng(seed)
+        for k in range(40):
+            place = tmp_path / split / ("cat", "dog")[k // 20]
+            place.mkdir(parents=True, exist_ok=True)
+            size = (4 + k % 2, 4)  # the images themselves could not be trained on
+            Image.fromarray(np.zeros(size, dtype=np.uint8)).save(place / f"{k:02}.png")
+        rows = rng.normal(size=(40, 3)) + 6 * (np.arange(40) // 20)[:, None]
+        np.save(tmp_path / f"{split}.npy", rows.astype(np.float32))
+    train("old", Recipe(epochs=20, batch=8), folder="learnt", features="old.npy")
+    code, _, err = abstain("learnt", "new")
+    assert code == 2
+    assert err.startswith("abstain: features must name an .npy with a row for each sample of new")
+    code, out, _ = abstain("learnt", "new", "--features", "new.npy", "--compare", "--json")
+    assert code == 0
+    assert json.loads(out)["agreement"] > 0.9
+    wrong = {
+        ("--features", "x"): "--features must name an .npy, got x",
+        ("--features", "old.npy", "--calibrate", "old", "--max-risk", "0.1"): (
+            "calibrate must be left out where features are old.npy"
+        ),
+    }
+    for arguments, message in wrong.items():
+        code, _, err = abstain("learnt", "new", *arguments, "--output", "other.csv")
+        assert code == 2
+        assert message in err

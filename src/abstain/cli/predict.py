@@ -105,6 +105,14 @@ def predict(
             rich_help_panel=DATA,
         ),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="An .npy with a row of numbers per sample, for a model trained on such.",
+            metavar="FILE.npy",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     data_dir: options.DataDir = None,
     skip_bad: options.SkipBad = False,
     image_size: Annotated[
@@ -135,12 +143,15 @@ def predict(
     Writes a row per sample: id, predicted_label (empty where it abstains), confidence, margin,
     abstention, answered; given_label with --compare.
     """
+    from abstain.data.given_features import is_feature_file
     from abstain.train.predict import check_output, predict_from
 
     place = _place(output, force, source, calibrate)
     check_output(place)
+    if features is not None and not is_feature_file(features):
+        raise AbstainError(f"--features must name an .npy, got {features}")
     reading = said(
-        split=split, label=label, data_dir=data_dir, image_size=image_size,
+        split=split, label=label, features=features, data_dir=data_dir, image_size=image_size,
         skip_bad=skip_bad or None,
     )  # fmt: skip
     predictions = predict_from(

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from abstain.data import BUILTIN, Encoder, LabeledData, load, splits
 from abstain.data.assemble import settle
 from abstain.data.cache import publish
+from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.layout import canonical
 from abstain.data.require import require
 from abstain.errors import AbstainError
@@ -192,7 +193,8 @@ def predict_from(
         compare: Read the labels of the source too, for `agreement` and `aurc`.
         show: Show progress, where there is a terminal.
         **options: For `abstain.data.load`: `split`, `label`, `skip_bad`, …. Columns, label column
-            and image size are those of the training unless said.
+            and image size are those of the training unless said. `features` may name an `.npy`,
+            as for the training.
 
     >>> from tempfile import TemporaryDirectory
     >>> from abstain.train.recipe import Recipe
@@ -204,6 +206,11 @@ def predict_from(
     (355, 178)
     """
     _check(coverage, max_risk, score, calibrate)
+    if calibrate is not None and is_feature_file(options.get("features")):
+        raise AbstainError(
+            f"calibrate must be left out where features are {options['features']}, which are those "
+            f"of the source, got {calibrate}; give both sources as .npz of their features instead"
+        )
     if calibrate is not None and max_risk is not None:
         labels_needed(max_risk, confidence)  # raises on what cannot be bounded, before the work
     run = _Run.open(folder)
@@ -300,10 +307,24 @@ class _Run:
         """A source as the training data were read, its labels numbered as theirs."""
         if not isinstance(source, LabeledData):
             as_trained = {"classes": self.classes, **self._defaults(source)}
-            return load(source, **{**as_trained, **options, "labelled": labelled})
+            read = {**as_trained, **options, "labelled": labelled}
+            features = options.get("features")
+            if is_feature_file(features):
+                shown = load(source, **{**read, "features": None, "to_show": True})
+                return with_features(shown, features)
+            self._check_needs_no_features(source)
+            return load(source, **read)
         if labelled and bool((source.given < 0).any()):
             raise AbstainError(f"{source.name} must have labels to compare with, got none")
         return settle(source, classes=self.classes, labelled=labelled)
+
+    def _check_needs_no_features(self, source: object) -> None:
+        learnt_from = self.sources["options"].get("features")
+        if is_feature_file(learnt_from) and Path(str(source)).is_dir():
+            raise AbstainError(
+                f"features must name an .npy with a row for each sample of {source}, as the model "
+                f"was trained on those of {learnt_from}, got none"
+            )
 
     def _defaults(self, source: object) -> dict[str, Any]:
         """What the training said of columns and sizes, where a source has any of its own."""
