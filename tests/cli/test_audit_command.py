@@ -221,7 +221,11 @@ def test_exports_are_written_and_trained_on(here):
     said = run("export", "audit", "--to", "label-studio", "--out", "tasks.json")
     assert "labelling interface tasks.xml" in said
     cleaned = run("export", "audit", "--to", "cleaned")
-    assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled\n", cleaned)
+    assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled(, \d+ .*)?\n", cleaned)
+    how = ["--to", "cleaned", "--min-confidence", 1, "--out", "sure.npz"]
+    left = rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given, since less sure\n"
+    assert re.match(left, run("export", "audit", *how))
+    assert json.loads(run("export", "audit", *how, "--json"))["unsure"] == queue["rows"]
     assert "Train on it: abstain train audit-cleaned.npz\n" in cleaned
     weighted = run("export", "audit", "--to", "cleaned", "--fix", "weight", "--out", "w.npz")
     assert "abstain train w.npz --weights weight" in weighted

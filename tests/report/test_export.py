@@ -120,6 +120,7 @@ def test_relabelling_takes_the_proposal_only_where_it_is_sure(texts, tmp_path):
             changed += expected != issue["given_label"]
             assert row["stars"] == expected
         assert done.relabelled == changed
+        assert done.relabelled + done.unsure == len(flagged_ids(found))
 
 
 def test_planted_errors_are_repaired_not_forgotten(texts, tmp_path):

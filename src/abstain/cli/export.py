@@ -90,7 +90,12 @@ def export(
 
         sure = 0.9 if min_confidence is None else min_confidence
         written = export_cleaned(saved, place, fix or "relabel", min_confidence=sure)  # type: ignore[arg-type]
-        rows, done = written.rows, {"dropped": written.dropped, "relabelled": written.relabelled}
+        rows = written.rows
+        done = {
+            "dropped": written.dropped,
+            "relabelled": written.relabelled,
+            "unsure": written.unsure,
+        }
         weights = {"weights": WEIGHT} if fix == "weight" else {}
         after = "Train on it: " + command("train", place, {**written.reading, **weights})
     else:
@@ -103,7 +108,8 @@ def export(
         typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
         return
     console = Console(highlight=False)
-    changes = "".join(f", {n} {name}" for name, n in done.items() if n)
+    words = {"unsure": "flagged but left as given, since less sure"}
+    changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {rows} rows{changes}", soft_wrap=True, markup=False)
     if after:
         console.print(after, soft_wrap=True, markup=False)

@@ -41,6 +41,8 @@ class Exported:
     rows: int
     dropped: int = 0
     relabelled: int = 0
+    unsure: int = 0
+    """Flagged labels that were to be replaced, and stayed: nothing surer was proposed."""
     reading: Mapping[str, Any] = field(default_factory=dict)
     """What has to be said to train on it, as options of `abstain.train`."""
 
@@ -100,6 +102,7 @@ def export_cleaned(
         rows=len(repaired.keep),
         dropped=len(data) - len(repaired.keep),
         relabelled=repaired.relabelled,
+        unsure=repaired.unsure,
         reading=said,
     )
 
@@ -160,6 +163,7 @@ class _Repaired:
     """The class of every sample, kept or not."""
     weights: npt.NDArray[np.float64] | None
     relabelled: int
+    unsure: int
 
 
 def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float) -> _Repaired:
@@ -172,13 +176,13 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
     labels[place] = [number[name] for name in issues["given_label"]]
     flagged = np.zeros(len(data), dtype=bool)
     flagged[place] = issues["is_label_issue"]
-    relabelled = 0
+    relabelled = unsure = 0
     if fix == "relabel":
         proposed, confidence = labels.copy(), np.zeros(len(data))
         proposed[place] = [number[name] for name in issues["predicted_label"]]
         confidence[place] = issues["confidence"]
         chosen = flagged & (confidence >= min_confidence) & (proposed != labels)
-        relabelled = int(chosen.sum())
+        relabelled, unsure = int(chosen.sum()), int((flagged & ~chosen).sum())
         labels = np.where(chosen, proposed, labels)
     weights = None
     if fix == "weight":
@@ -186,7 +190,9 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
         known = audit.weights.to_pydict()
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
     keep = np.flatnonzero(~flagged) if fix == "drop" else np.arange(len(data))
-    return _Repaired(keep=keep, labels=labels, weights=weights, relabelled=relabelled)
+    return _Repaired(
+        keep=keep, labels=labels, weights=weights, relabelled=relabelled, unsure=unsure
+    )
 
 
 def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:
