@@ -251,6 +251,15 @@ def test_generators_go_on_where_they_were(tmp_path):
     assert draws() == first
 
 
+def test_generators_of_several_processes_are_told_apart():
+    """Torch reads beyond the end, and may crash, where a state is a row of others."""
+    (tensors, values), expected = pack_rng(), torch.randn(3)
+    others = {name: torch.zeros_like(state) for name, state in tensors.items()}
+    stacked = {name: torch.stack([others[name], state]) for name, state in tensors.items()}
+    unpack_rng({name: states[1] for name, states in stacked.items()}, values)
+    assert torch.equal(torch.randn(3), expected)
+
+
 def test_saving_draws_nothing(tmp_path):
     before = pack_rng()
     save_checkpoint(tmp_path / "a.safetensors", Checkpoint({"a": torch.ones(3)}, {}))

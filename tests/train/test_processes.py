@@ -147,7 +147,7 @@ def test_two_processes_co_teach_each_within_its_part_of_a_batch(begun):
     assert ledger["visits"] == [5] * SAMPLES
 
 
-def test_a_run_of_two_processes_that_is_killed_goes_on_in_one(begun):
+def test_a_run_of_two_processes_that_is_killed_goes_on_in_one_or_in_two(begun, tmp_path):
     one, arguments = begun("one", epochs=6, warm_up=1)
     small.start(arguments)
     two, arguments = begun("two", epochs=6, warm_up=1)
@@ -160,8 +160,11 @@ def test_a_run_of_two_processes_that_is_killed_goes_on_in_one(begun):
     assert not (two / "summary.json").exists(), "it ended before it could be killed"
     position = load_checkpoint(two / "last.safetensors").part("position")[1]
     assert 0 < position["step"] < 6 * 7
+    again = shutil.copytree(two, tmp_path / "again")
     small.start({"folder": str(two), "resume": True})
     assert_same_run(one, two, epochs=6)
+    small.start_many({"folder": str(again), "resume": True})
+    assert_same_run(one, again, epochs=6)
 
 
 TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2 -m"

@@ -141,7 +141,8 @@ def unpack_rng(tensors: Mapping[str, Tensor], state: JSON) -> None:
     True
     """
     packed: Any = state
-    torch.set_rng_state(tensors["torch"])
+    # A copy: of a row among those of several processes, torch would read what lies elsewhere.
+    torch.set_rng_state(tensors["torch"].clone())
     for device in range(torch.cuda.device_count()):
         if f"cuda/{device}" in tensors:
             torch.cuda.set_rng_state(tensors[f"cuda/{device}"], device)
