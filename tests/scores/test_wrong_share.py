@@ -8,7 +8,12 @@ from abstain.audit import audit
 from abstain.scores.label_quality import label_quality
 from abstain.scores.noise_rate import Interval, estimate_noise
 from abstain.scores.plateau import Beliefs, find_plateau
-from abstain.scores.wrong_share import HeldOut, share_by_first_epochs, share_by_whole_training
+from abstain.scores.wrong_share import (
+    HeldOut,
+    _within_classes,
+    share_by_first_epochs,
+    share_by_whole_training,
+)
 
 KINDS = [("symmetric", 0.1), ("symmetric", 0.4), ("pairflip", 0.2), ("pairflip", 0.4)]
 
@@ -238,3 +243,35 @@ def test_clean_classes_that_overlap_are_not_called_wrong():
     assert found.noise_rate.low == 0
     assert found.noise_rate.value < 0.1
     assert found.caution is not None
+
+
+@pytest.mark.parametrize("pairs", [{1: 3}, {1: 3, 0: 2}])
+def test_wrong_labels_of_some_classes_alone_are_counted(pairs):
+    """The model is surest of the other classes, none of whose labels are wrong."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(5, size=1500)
+    centres = rng.normal(size=(5, 20)) * 1.4
+    features = (centres[true] + rng.normal(size=(1500, 20))).astype(np.float32)
+    given = true.copy()
+    for one, other in pairs.items():
+        given[(true == one) & (rng.random(1500) < 0.3)] = other
+    found = audit((features, given))
+    truth = float((given != true).mean())
+    assert truth in found.noise_rate
+    assert abs(found.noise_rate.value - truth) < 0.02
+    assert found.flagged > 0.7 * 1500 * truth
+    clean = audit((features, true)).noise_rate
+    assert clean.value < 0.005
+    assert clean.high < 0.03
+
+
+@drawn(st.lists(st.tuples(st.integers(-1, 3), st.floats(0, 1, width=16)), min_size=1))
+def test_within_classes_the_order_stays(samples):
+    predicted = np.array([x for x, _ in samples], np.int32)
+    confidence = np.array([x for _, x in samples], np.float32)
+    ranked = _within_classes(Beliefs(predicted=predicted, confidence=confidence)).confidence
+    for one in range(len(samples)):
+        alike = predicted == predicted[one]
+        below = (alike & (ranked <= ranked[one])).sum()
+        assert np.isclose(ranked[one], below / alike.sum())
+        assert (ranked[alike & (confidence < confidence[one])] < ranked[one]).all()

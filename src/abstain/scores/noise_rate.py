@@ -143,7 +143,7 @@ def _per_class(
         seen = max(1, round(size * noise.share.plateau.share))
         own = half_width(value, seen, 1 - noise.share.plateau.share)
         # What is uncertain of the whole is uncertain of its parts, in proportion.
-        scale = value / max(rate.value, 1e-9)
+        scale = min(value / max(rate.value, 1e-9), len(labels) / size)
         low = value - math.hypot(own, scale * (rate.value - rate.low))
         high = value + math.hypot(own, scale * (rate.high - rate.value))
         intervals.append(Interval(value=value, low=max(0.0, low), high=min(1.0, high)))

@@ -12,7 +12,8 @@ Two ways, each by a `plateau`:
   instead. And a *weak model*, one that errs on many right labels set aside, keeps part of these
   errors to the end: they are counted off, and the interval is left open. So is it where samples do
   not tell their class (a third thing, which the labels set aside do not tell from wrong ones): the
-  share then rises steeply even among the surest, where wrong labels leave it level.
+  share then rises steeply even among the surest, where wrong labels leave it level. Where labels of
+  some classes alone are wrong, these have plateaus of their own.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ from abstain.scores.plateau import (
     Plateau,
     find_plateau,
     has_plateau,
+    random_part,
+    shrunk_rates,
 )
 
 _Z = 1.959963984540054  # 95%
@@ -60,6 +63,11 @@ _WEAK, _LEVEL, _KEPT = (0.15, 0.25), (1.0, 2.0), 0.5
 # this long: then only the interval is opened.
 _STEEP, _LONG = (0.06, 0.09), (0.3, 0.6)
 _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
+# A class has a plateau of its own if it is contradicted more often than the surest are, by so many
+# standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing is said.
+# Share of right labels set aside that the model may contradict, and contradicts too often, for it.
+_TOLD_APART, _FEWEST_OF_CLASS, _HARDLY = 3.0, 20, (0.03, 0.08)
+_ROWS = 500_000  # of more than these a random part says as much
 # Labels contradicted, as a part of those that a guess would contradict: from here on the model may
 # know, and knows, nothing.
 _GUESS = (0.85, 0.95)
@@ -187,13 +195,21 @@ def share_by_whole_training(
     # those set aside: else they knew even less.
     level = (held_out.disagreement - first.disagreement) / held_out.chance
     by_heart *= _ramp(level, (0.0, 1.0))
-    value = plateau.disagreement
+    # Of classes whose labels alone are wrong, the model is less sure than of others.
+    by_class, _ = find_plateau(_within_classes(whole), given, len(counts), _LENIENT, least)
+    added, with_classes = _of_classes_by_themselves(whole, given, counts)
+    added = max(added, by_class.disagreement - plateau.disagreement)
+    # Only a model that hardly errs can be taken at its word on each of them.
+    errs = held_out.errors(plateau.disagreement + added, _SURELY)
+    if errs < _HARDLY[1]:
+        counts = with_classes
+    value = plateau.disagreement + added * (1 - _ramp(errs, _HARDLY))
     value += by_heart * max(0.0, first.disagreement - value)
     half = float(
         np.hypot(half_width(value, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED)
     )
     low = value - held_out.errors(value, _SURELY) - half
-    high = value + half
+    high = max(value, plateau.disagreement + added) + half
     if first.disagreement > value:  # what was learnt by heart unseen
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
@@ -203,7 +219,7 @@ def share_by_whole_training(
     lag = (first.disagreement - held_out.disagreement) / float(np.hypot(held_out.chance, _UNLIKE))
     weak = max(_ramp(errs, _WEAK) * (1 - known), _ramp(lag, _LEVEL))
     weak = max(weak, _ramp(_like_a_guess(whole.predicted, given), _GUESS))
-    rise, doubt = _rise(plateau, len(given))
+    rise, doubt = _rise(by_class, len(given))
     overlap = _ramp(rise - _SURELY * doubt, _STEEP) * (1 - _ramp(plateau.share, _LONG))
     many = _ramp(value, _TOO_MANY)
     unmended = max(_ramp(value / max(held_out.disagreement, 1e-9), _MENDED), many)
@@ -221,6 +237,59 @@ def share_by_whole_training(
         trust=1 - weak,
         overlap=overlap,
     )
+
+
+def _of_classes_by_themselves(
+    whole: Beliefs, given: Integers, counts: Doubles
+) -> tuple[float, Doubles]:
+    """What classes add to the share that have a plateau of their own; and the counts with theirs.
+
+    Where the labels of some classes alone are wrong, the model is never so sure of these classes as
+    of the others: of all samples, the surest are those of which no label is wrong. But among its
+    own surest, such a class is contradicted as often as among the next: there its share is read off
+    instead. A class that the model takes for another one is contradicted the less the surer it is.
+
+    Args:
+        whole: What was believed.
+        given: (N,) given labels.
+        counts: (m, m) of predicted and given labels among the surest of all.
+    """
+    m, counts = len(counts), counts.copy()
+    totals = counts.sum(1)
+    rates = shrunk_rates(totals - np.diagonal(counts), totals)
+    seen = random_part(whole.predicted != UNKNOWN, _ROWS)
+    predicted, labels = whole.predicted[seen], given[seen]
+    # Equal ones in random order, as for the plateau.
+    keys = whole.confidence[seen] + np.random.default_rng(0).random(len(seen)) * 1e-6
+    order = np.lexsort((-keys, predicted))
+    ends = np.cumsum(np.bincount(predicted, minlength=m))
+    added = 0.0
+    for j, of_class in enumerate(np.split(order, ends[:-1])):
+        fifth, half = len(of_class) // 5, len(of_class) // 2
+        if fifth < _FEWEST_OF_CLASS:
+            continue
+        told = labels[of_class[:half]]
+        contrary = told != j
+        level = float(contrary.mean())
+        if level - rates[j] <= _TOLD_APART * _chance(level, half):
+            continue
+        rise = float(contrary[fifth:].mean() - contrary[:fifth].mean())
+        error = np.sqrt(level * (1 - level) * (1 / fifth + 1 / (half - fifth)))
+        if rise - _SURELY * error < _STEEP[0]:
+            added += len(of_class) / len(seen) * (level - float(rates[j]))
+            counts[j] = np.bincount(told, minlength=m)
+    return added, counts
+
+
+def _within_classes(beliefs: Beliefs) -> Beliefs:
+    """The same beliefs, each as sure as its rank among those of its class."""
+    order = np.lexsort((beliefs.confidence, beliefs.predicted))
+    classes = beliefs.predicted[order]
+    _, first, sizes = np.unique(classes, return_index=True, return_counts=True)
+    ranks = np.arange(len(order)) - np.repeat(first, sizes) + 1
+    confidence = np.empty(len(order), np.float32)
+    confidence[order] = ranks / np.repeat(sizes, sizes)
+    return Beliefs(predicted=beliefs.predicted, confidence=confidence)
 
 
 def _rise(plateau: Plateau, samples: int) -> tuple[float, float]:
