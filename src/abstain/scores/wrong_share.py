@@ -201,7 +201,7 @@ def share_by_whole_training(
     added = max(added, by_class.disagreement - plateau.disagreement)
     # Only a model that hardly errs can be taken at its word on each of them.
     errs = held_out.errors(plateau.disagreement + added, _SURELY)
-    if errs < _HARDLY[1]:
+    if errs <= _HARDLY[0]:
         counts = with_classes
     value = plateau.disagreement + added * (1 - _ramp(errs, _HARDLY))
     value += by_heart * max(0.0, first.disagreement - value)
