@@ -196,8 +196,10 @@ def share_by_whole_training(
     level = (held_out.disagreement - first.disagreement) / held_out.chance
     by_heart *= _ramp(level, (0.0, 1.0))
     # Of classes whose labels alone are wrong, the model is less sure than of others.
-    by_class, _ = find_plateau(_within_classes(whole), given, len(counts), _LENIENT, least)
-    added, with_classes = _of_classes_by_themselves(whole, given, counts)
+    part = random_part(whole.predicted != UNKNOWN, _ROWS)
+    seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
+    by_class, _ = find_plateau(_within_classes(seen), given[part], len(counts), _LENIENT, least)
+    added, with_classes = _of_classes_by_themselves(seen, given[part], counts)
     added = max(added, by_class.disagreement - plateau.disagreement)
     # Only a model that hardly errs can be taken at its word on each of them.
     errs = held_out.errors(plateau.disagreement + added, _SURELY)
@@ -240,7 +242,7 @@ def share_by_whole_training(
 
 
 def _of_classes_by_themselves(
-    whole: Beliefs, given: Integers, counts: Doubles
+    seen: Beliefs, given: Integers, counts: Doubles
 ) -> tuple[float, Doubles]:
     """What classes add to the share that have a plateau of their own; and the counts with theirs.
 
@@ -250,25 +252,23 @@ def _of_classes_by_themselves(
     instead. A class that the model takes for another one is contradicted the less the surer it is.
 
     Args:
-        whole: What was believed.
-        given: (N,) given labels.
+        seen: What was believed of samples that were seen.
+        given: Their labels.
         counts: (m, m) of predicted and given labels among the surest of all.
     """
     m, counts = len(counts), counts.copy()
     totals = counts.sum(1)
     rates = shrunk_rates(totals - np.diagonal(counts), totals)
-    seen = random_part(whole.predicted != UNKNOWN, _ROWS)
-    predicted, labels = whole.predicted[seen], given[seen]
     # Equal ones in random order, as for the plateau.
-    keys = whole.confidence[seen] + np.random.default_rng(0).random(len(seen)) * 1e-6
-    order = np.lexsort((-keys, predicted))
-    ends = np.cumsum(np.bincount(predicted, minlength=m))
+    keys = seen.confidence + np.random.default_rng(0).random(len(given)) * 1e-6
+    order = np.lexsort((-keys, seen.predicted))
+    ends = np.cumsum(np.bincount(seen.predicted, minlength=m))
     added = 0.0
     for j, of_class in enumerate(np.split(order, ends[:-1])):
         fifth, half = len(of_class) // 5, len(of_class) // 2
         if fifth < _FEWEST_OF_CLASS:
             continue
-        told = labels[of_class[:half]]
+        told = given[of_class[:half]]
         contrary = told != j
         level = float(contrary.mean())
         if level - rates[j] <= _TOLD_APART * _chance(level, half):
@@ -276,7 +276,7 @@ def _of_classes_by_themselves(
         rise = float(contrary[fifth:].mean() - contrary[:fifth].mean())
         error = np.sqrt(level * (1 - level) * (1 / fifth + 1 / (half - fifth)))
         if rise - _SURELY * error < _STEEP[0]:
-            added += len(of_class) / len(seen) * (level - float(rates[j]))
+            added += len(of_class) / len(given) * (level - float(rates[j]))
             counts[j] = np.bincount(told, minlength=m)
     return added, counts
 
