@@ -275,3 +275,12 @@ def test_within_classes_the_order_stays(samples):
         below = (alike & (ranked <= ranked[one])).sum()
         assert np.isclose(ranked[one], below / alike.sum())
         assert (ranked[alike & (confidence < confidence[one])] < ranked[one]).all()
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.1, 0.1]])
+def test_where_samples_tell_nothing_all_labels_may_be_right(shares):
+    rng = np.random.default_rng(0)
+    labels = rng.choice(len(shares), 800, p=shares)
+    found = audit((rng.normal(size=(800, 5)).astype(np.float32), labels))
+    assert found.noise_rate.low == 0
+    assert found.caution is not None

@@ -74,6 +74,9 @@ _GUESS = (0.85, 0.95)
 # Standard errors in its favour before it is: of a hundred labels set aside, chance alone misses
 # many.
 _BEYOND_CHANCE = 1.0
+# Standard errors by which a model has to meet more labels set aside than the commonest class alone
+# would: else all labels may be right, and the samples tell nothing of them.
+_ABOVE_A_GUESS = (1.0, 3.0)
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
 # model has not mended yet, and from here on they are not. Nor are they if they are that many of
 # all labels; if they are fewer, all may be such errors, and the interval begins at none.
@@ -229,6 +232,8 @@ def share_by_whole_training(
     kept = _KEPT * max(weak, overlap)
     value = unmended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
     sure = many * (1 - weak) * (1 - _ramp(rise, _STEEP))
+    commonest = float(np.bincount(given).max()) / len(given)
+    sure *= _ramp((held_out.accuracy - commonest) / held_out.chance, _ABOVE_A_GUESS)
     low, high = max(0.0, min(low * sure, value)), min(1.0, high)
     return WrongShare(
         value=value,
