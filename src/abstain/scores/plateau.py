@@ -26,7 +26,8 @@ _PARTS = 10
 _FEWEST = 200
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06
-_ROWS = 500_000  # of more than these a random part says as much
+ROWS = 500_000
+"""Of more than these a random part says as much."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ def find_plateau(
         least: Part of all samples, the surest, that is on the plateau in any case: of fewer, their
             share says nothing about where it ends; None for `_FEWEST` of them, or half.
     """
-    seen = random_part(beliefs.predicted != UNKNOWN, _ROWS)
+    seen = random_part(beliefs.predicted != UNKNOWN, ROWS)
     # Equal ones in random order: as they stand, data are often sorted by label.
     keys = beliefs.confidence[seen] + np.random.default_rng(0).random(len(seen)) * 1e-6
     part = np.empty(len(seen), np.int64)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.scores.plateau import (
+    ROWS,
     UNKNOWN,
     Beliefs,
     Doubles,
@@ -67,7 +68,6 @@ _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
 # standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing is said.
 # Share of right labels set aside that the model may contradict, and contradicts too often, for it.
 _TOLD_APART, _FEWEST_OF_CLASS, _HARDLY = 3.0, 20, (0.03, 0.08)
-_ROWS = 500_000  # of more than these a random part says as much
 # Labels contradicted, as a part of those that a guess would contradict: from here on the model may
 # know, and knows, nothing.
 _GUESS = (0.85, 0.95)
@@ -199,7 +199,7 @@ def share_by_whole_training(
     level = (held_out.disagreement - first.disagreement) / held_out.chance
     by_heart *= _ramp(level, (0.0, 1.0))
     # Of classes whose labels alone are wrong, the model is less sure than of others.
-    part = random_part(whole.predicted != UNKNOWN, _ROWS)
+    part = random_part(whole.predicted != UNKNOWN, ROWS)
     seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
     by_class, _ = find_plateau(_within_classes(seen), given[part], len(counts), _LENIENT, least)
     added, with_classes = _of_classes_by_themselves(seen, given[part], counts)
