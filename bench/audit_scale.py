@@ -24,10 +24,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import label_quality
 from abstain.scores.ledger import Ledger
 from abstain.scores.noise_rate import estimate_noise
-from abstain.scores.wrong_share import HeldOut
 
 CASES = [(10**5, 10), (10**6, 10), (10**7, 10), (10**5, 1000), (10**6, 1000)]
 EPOCHS, RATE, NUMBERS_AT_ONCE = 3, 0.1, 2**21

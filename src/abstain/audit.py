@@ -25,6 +25,7 @@ from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.errors import AbstainError
 from abstain.scores.detection import detection
+from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
     LabelQuality,
     label_quality,
@@ -32,7 +33,6 @@ from abstain.scores.label_quality import (
 )
 from abstain.scores.noise_rate import estimate_noise
 from abstain.scores.summaries import disagreeing_duplicates
-from abstain.scores.wrong_share import HeldOut
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train

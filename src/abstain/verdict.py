@@ -25,10 +25,10 @@ from abstain.data.given_features import is_feature_file
 from abstain.data.require import require
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection
+from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import LabelQuality
 from abstain.scores.noise_rate import Interval, NoiseEstimate
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
-from abstain.scores.wrong_share import HeldOut
 from abstain.train.folder import RunFolder
 from abstain.train.run import Trained
 from abstain.train.sources import reading, recalled

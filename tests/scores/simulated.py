@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from abstain.noise import corrupt, transition
+from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
-from abstain.scores.wrong_share import HeldOut
 
 
 def labels(samples, classes, kind, rate, rng, weights=None):

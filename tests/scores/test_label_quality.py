@@ -10,6 +10,7 @@ from simulated import simulated_run
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from abstain.errors import AbstainError
+from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
     _ascending,
     _early,
@@ -19,7 +20,6 @@ from abstain.scores.label_quality import (
 )
 from abstain.scores.ledger import Ledger
 from abstain.scores.plateau import Beliefs
-from abstain.scores.wrong_share import HeldOut
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairflip"])

@@ -1,19 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given as drawn
-from hypothesis import strategies as st
 from simulated import set_aside, simulated_run
 
 from abstain.audit import audit
+from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import label_quality
 from abstain.scores.noise_rate import Interval, estimate_noise
 from abstain.scores.plateau import Beliefs, find_plateau
-from abstain.scores.wrong_share import (
-    HeldOut,
-    _within_classes,
-    share_by_first_epochs,
-    share_by_whole_training,
-)
+from abstain.scores.wrong_share import share_by_first_epochs, share_by_whole_training
 
 KINDS = [("symmetric", 0.1), ("symmetric", 0.4), ("pairflip", 0.2), ("pairflip", 0.4)]
 
@@ -177,13 +171,6 @@ def test_few_contradictions_are_no_alarm():
     assert share.low == 0
 
 
-@drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
-def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
-    held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
-    assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
-    assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
-
-
 def test_expectations_and_intervals_with_labels_set_aside():
     """For every budget up to the number of wrong labels, in twenty runs."""
     covered, within, expected_covers = [], [], []
@@ -203,17 +190,6 @@ def test_expectations_and_intervals_with_labels_set_aside():
     assert np.mean(covered) >= 0.9
     assert np.mean(within) >= 0.9
     assert np.mean(expected_covers) >= 0.95
-
-
-def test_rows_set_aside_are_those_the_warm_up_was_judged_by():
-    from abstain import Recipe
-    from abstain.train.run import train
-
-    trained = train("digits", Recipe.of("auto", epochs=6, flip=0.2))
-    told = trained.held_out
-    snapshot = next(x for x in trained.ledger.snapshots if x.epoch == 2)
-    met = (snapshot.belief >= snapshot.rival_belief)[told.rows].double().mean()
-    assert float(met) == pytest.approx(trained.history.epochs[2]["validation_accuracy"], abs=0.006)
 
 
 @pytest.mark.parametrize(("slope", "overlaps"), [(0.0, False), (0.02, False), (0.5, True)])
@@ -243,38 +219,6 @@ def test_clean_classes_that_overlap_are_not_called_wrong():
     assert found.noise_rate.low == 0
     assert found.noise_rate.value < 0.1
     assert found.caution is not None
-
-
-@pytest.mark.parametrize("pairs", [{1: 3}, {1: 3, 0: 2}])
-def test_wrong_labels_of_some_classes_alone_are_counted(pairs):
-    """The model is surest of the other classes, none of whose labels are wrong."""
-    rng = np.random.default_rng(0)
-    true = rng.integers(5, size=1500)
-    centres = rng.normal(size=(5, 20)) * 1.4
-    features = (centres[true] + rng.normal(size=(1500, 20))).astype(np.float32)
-    given = true.copy()
-    for one, other in pairs.items():
-        given[(true == one) & (rng.random(1500) < 0.3)] = other
-    found = audit((features, given))
-    truth = float((given != true).mean())
-    assert truth in found.noise_rate
-    assert abs(found.noise_rate.value - truth) < 0.02
-    assert found.flagged > 0.7 * 1500 * truth
-    clean = audit((features, true)).noise_rate
-    assert clean.value < 0.005
-    assert clean.high < 0.03
-
-
-@drawn(st.lists(st.tuples(st.integers(-1, 3), st.floats(0, 1, width=16)), min_size=1))
-def test_within_classes_the_order_stays(samples):
-    predicted = np.array([x for x, _ in samples], np.int32)
-    confidence = np.array([x for _, x in samples], np.float32)
-    ranked = _within_classes(Beliefs(predicted=predicted, confidence=confidence)).confidence
-    for one in range(len(samples)):
-        alike = predicted == predicted[one]
-        below = (alike & (ranked <= ranked[one])).sum()
-        assert np.isclose(ranked[one], below / alike.sum())
-        assert (ranked[alike & (confidence < confidence[one])] < ranked[one]).all()
 
 
 @pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.1, 0.1]])

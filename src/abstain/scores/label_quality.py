@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from abstain.errors import AbstainError
 from abstain.scores.given import Labels, checked_labels
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs
-from abstain.scores.wrong_share import HeldOut, all_learnt_by_heart
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 

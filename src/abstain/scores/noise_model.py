@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from abstain.scores.held_out import HeldOut
 from abstain.scores.plateau import (
     UNKNOWN,
     Beliefs,
@@ -24,7 +25,6 @@ from abstain.scores.plateau import (
     shrunk_rates,
 )
 from abstain.scores.wrong_share import (
-    HeldOut,
     WrongShare,
     share_by_first_epochs,
     share_by_whole_training,

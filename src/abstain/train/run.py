@@ -15,8 +15,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
 from abstain.errors import AbstainError
+from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
-from abstain.scores.wrong_share import HeldOut
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder

@@ -1,0 +1,144 @@
+"""What may mislead a whole training about wrong labels: each doubt as a number from 0 to 1.
+
+Labels *learnt by heart* look right: samples that were trained on are contradicted less often than
+those set aside. A *weak* model, one that errs on many right labels set aside, keeps part of these
+errors to the end. Where samples do not tell their class, classes *overlap*: labels set aside do not
+tell this from wrong labels, but the share that is contradicted then rises steeply even among the
+surest, where wrong labels leave it level. And the few labels that a good model contradicts may all
+be right, and *not mended yet*.
+
+All numbers were fitted on planted errors, and checked on others by bench/noise_rate.py.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.scores.held_out import UNLIKE, HeldOut, gap_of
+from abstain.scores.plateau import UNKNOWN, Beliefs, Integers, Plateau
+
+SURELY = 0.5
+"""Standard errors in favour of the model, when the interval is opened from below by its errors, and
+when classes are said to overlap."""
+# Standard errors between samples set aside and others from which labels may have been, and have
+# been, learnt by heart.
+_LEARNT = (1.0, 2.0)
+# Share of right labels set aside that a model contradicts, and of labels that it no longer does,
+# from which it may be, and is, called weak; unless its first epochs had a plateau, with fewer
+# contradicted than of those set aside, by so many standard errors. By as many more, it is weak in
+# any case: even its surest guesses told nothing.
+_WEAK, _LEVEL = (0.15, 0.25), (1.0, 2.0)
+# Standard errors in its favour before it is: of a hundred labels set aside, chance alone misses
+# many.
+_BEYOND_CHANCE = 1.0
+# Labels contradicted, as a part of those that a guess would contradict: from here on the model may
+# know, and knows, nothing.
+_GUESS = (0.85, 0.95)
+# Standard errors by which a model has to meet more labels set aside than the commonest class alone
+# would: else all labels may be right, and the samples tell nothing of them.
+_ABOVE_A_GUESS = (1.0, 3.0)
+STEEP = (0.06, 0.09)
+"""By how much more labels are contradicted between the surest fifth and the surest half than in the
+surest fifth, where the classes may overlap, and do."""
+# Unless chance explains it, and the plateau is this long: then only the interval is opened.
+_LONG = (0.3, 0.6)
+_FIFTH, _HALF = 1, 4  # places in the curve of a plateau
+# Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
+# model has not mended yet, and from here on they are not. Nor are they if they are that many of
+# all labels; if they are fewer, all may be such errors, and the interval begins at none.
+_MENDED, _TOO_MANY = (0.4, 0.9), (0.03, 0.06)
+
+
+def learnt_by_heart(contrary: npt.NDArray[np.bool_], first: Plateau, held_out: HeldOut) -> float:
+    """How far labels were learnt by heart that the first epochs still contradicted.
+
+    These are a way out only if they contradict fewer labels than are contradicted of those set
+    aside: else they knew even less.
+    """
+    gap, chance = gap_of(contrary, held_out)
+    return ramp(gap / chance, _LEARNT) * ramp(_below(first, held_out), (0.0, 1.0))
+
+
+def weakness(
+    value: float, whole: Beliefs, given: Integers, first: Plateau, held_out: HeldOut, knew: bool
+) -> float:
+    """How far labels are contradicted by errors of the model, if `value` of them are wrong.
+
+    Args:
+        value: Share of wrong labels, as far as it is known.
+        whole: What was believed.
+        given: (N,) given labels.
+        first: Plateau of the first epoch that knows anything.
+        held_out: Labels set aside.
+        knew: Whether the first epochs had a plateau.
+    """
+    errs = held_out.errors(value, _BEYOND_CHANCE) + max(0.0, first.disagreement - value)
+    known = ramp(_below(first, held_out), _LEVEL) if knew else 0.0
+    lag = (first.disagreement - held_out.disagreement) / float(np.hypot(held_out.chance, UNLIKE))
+    return max(
+        ramp(errs, _WEAK) * (1 - known),
+        ramp(lag, _LEVEL),
+        ramp(_like_a_guess(whole.predicted, given), _GUESS),
+    )
+
+
+def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, float]:
+    """How far samples do not tell their class; and how far chance or a long plateau belie that."""
+    rise, error = rise_of(by_class, samples)
+    surely = ramp(rise - SURELY * error, STEEP) * (1 - ramp(plateau.share, _LONG))
+    return surely, ramp(rise, STEEP)
+
+
+def no_more_than_a_guess(given: Integers, held_out: HeldOut) -> float:
+    """How far the model meets no more labels set aside than the commonest class alone would."""
+    commonest = float(np.bincount(given).max()) / len(given)
+    return 1 - ramp((held_out.accuracy - commonest) / held_out.chance, _ABOVE_A_GUESS)
+
+
+def too_many(value: float) -> float:
+    """How far so many labels are contradicted that not all can be right ones."""
+    return ramp(value, _TOO_MANY)
+
+
+def not_mended(value: float, held_out: HeldOut) -> float:
+    """How far the labels that are contradicted are right ones."""
+    part = value / max(held_out.disagreement, 1e-9)
+    return 1 - max(ramp(part, _MENDED), too_many(value))
+
+
+def rise_of(plateau: Plateau, samples: int) -> tuple[float, float]:
+    """How much more labels are contradicted in the rest of the surest half than in its surest.
+
+    The surest fifth of all; and the standard error of the difference.
+    """
+    fifth, half = float(plateau.curve[_FIFTH]), float(plateau.curve[_HALF])
+    rest = (0.5 * half - 0.2 * fifth) / 0.3
+    error = np.sqrt(half * (1 - half) * (1 / 0.2 + 1 / 0.3) / max(samples, 1))
+    return rest - fifth, float(error)
+
+
+def ramp(x: float, ends: tuple[float, float]) -> float:
+    """0 up to the first end, 1 from the second on, a straight line between.
+
+    >>> ramp(0.25, (0.2, 0.3)), ramp(7, (0.2, 0.3))
+    (0.5, 1.0)
+    """
+    return min(max((x - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
+
+
+def _below(first: Plateau, held_out: HeldOut) -> float:
+    """Standard errors by which the first epochs contradict fewer labels than are of those aside."""
+    return (held_out.disagreement - first.disagreement) / held_out.chance
+
+
+def _like_a_guess(predicted: Integers, given: Integers) -> float:
+    """Labels contradicted, as a part of those that would be if beliefs had nothing to do with them.
+
+    >>> _like_a_guess(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    0.5
+    """
+    seen = predicted != UNKNOWN
+    size = int(max(predicted.max(initial=0), given.max(initial=0))) + 1
+    believed, told = (np.bincount(x[seen], minlength=size) for x in (predicted, given))
+    count = max(int(seen.sum()), 1)
+    guess = 1 - float(believed / count @ (told / count))
+    return float((predicted != given)[seen].sum()) / count / max(guess, 1e-9)

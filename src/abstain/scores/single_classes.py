@@ -1,0 +1,84 @@
+"""Plateaus of single classes: where the labels of some classes alone are wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from abstain.scores.doubts import STEEP, SURELY, ramp
+from abstain.scores.held_out import HeldOut, chance_of
+from abstain.scores.plateau import Beliefs, Doubles, Integers, shrunk_rates
+
+# A class has a plateau of its own if it is contradicted more often than the surest are, by so many
+# standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing is said.
+_TOLD_APART, _FEWEST = 3.0, 20
+# Share of right labels set aside that the model may contradict, and contradicts too often, to be
+# taken at its word on each class.
+_HARDLY = (0.03, 0.08)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleClasses:
+    """What classes tell by themselves that the surest of all do not."""
+
+    added: float
+    """Share of all labels that is wrong in them."""
+    counts: Doubles
+    """(m, m) of predicted and given labels among the surest of all, or of such a class."""
+
+    def believed(self, share: float, counts: Doubles, held_out: HeldOut) -> tuple[float, Doubles]:
+        """The share and the counts of the surest of all, as far as single classes mend them.
+
+        Only a model that hardly errs can be taken at its word on each of them.
+        """
+        errs = held_out.errors(share + self.added, SURELY)
+        mended = self.counts if errs <= _HARDLY[0] else counts
+        return share + self.added * (1 - ramp(errs, _HARDLY)), mended
+
+
+def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> SingleClasses:
+    """What classes add to the share that have a plateau of their own; and the counts with theirs.
+
+    Where the labels of some classes alone are wrong, the model is never so sure of these classes as
+    of the others: of all samples, the surest are those of which no label is wrong. But among its
+    own surest, such a class is contradicted as often as among the next: there its share is read off
+    instead. A class that the model takes for another one is contradicted the less the surer it is.
+
+    Args:
+        seen: What was believed of samples that were seen.
+        given: Their labels.
+        counts: (m, m) of predicted and given labels among the surest of all.
+    """
+    m, counts = len(counts), counts.copy()
+    totals = counts.sum(1)
+    rates = shrunk_rates(totals - np.diagonal(counts), totals)
+    # Equal ones in random order, as for the plateau.
+    keys = seen.confidence + np.random.default_rng(0).random(len(given)) * 1e-6
+    order = np.lexsort((-keys, seen.predicted))
+    ends = np.cumsum(np.bincount(seen.predicted, minlength=m))
+    added = 0.0
+    for j, of_class in enumerate(np.split(order, ends[:-1])):
+        fifth, half = len(of_class) // 5, len(of_class) // 2
+        if fifth < _FEWEST:
+            continue
+        told = given[of_class[:half]]
+        contrary = told != j
+        level = float(contrary.mean())
+        if level - rates[j] <= _TOLD_APART * chance_of(level, half):
+            continue
+        rise = float(contrary[fifth:].mean() - contrary[:fifth].mean())
+        error = np.sqrt(level * (1 - level) * (1 / fifth + 1 / (half - fifth)))
+        if rise - SURELY * error < STEEP[0]:
+            added += len(of_class) / len(given) * (level - float(rates[j]))
+            counts[j] = np.bincount(told, minlength=m)
+    return SingleClasses(added=added, counts=counts)
+
+
+def within_classes(beliefs: Beliefs) -> Beliefs:
+    """The same beliefs, each as sure as its rank among those of its class."""
+    order = np.lexsort((beliefs.confidence, beliefs.predicted))
+    classes = beliefs.predicted[order]
+    _, first, sizes = np.unique(classes, return_index=True, return_counts=True)
+    ranks = np.arange(len(order)) - np.repeat(first, sizes) + 1
+    confidence = np.empty(len(order), np.float32)
+    confidence[order] = ranks / np.repeat(sizes, sizes)
+    return Beliefs(predicted=beliefs.predicted, confidence=confidence)

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from abstain.scores import doubts
+from abstain.scores.held_out import HeldOut
+from abstain.scores.plateau import Beliefs, find_plateau
+
+
+def beliefs(contrary, rng, classes=4):
+    """A model that is contradicted where told so, and the labels."""
+    predicted = rng.integers(classes, size=len(contrary)).astype(np.int32)
+    given = np.where(contrary, (predicted + 1) % classes, predicted).astype(np.int32)
+    confidence = rng.random(len(contrary)).astype(np.float32)
+    return Beliefs(predicted=predicted, confidence=confidence), given
+
+
+@drawn(st.floats(-10, 10), st.floats(-5, 5), st.floats(0.01, 5))
+def test_a_ramp_rises_from_none_to_all(x, begin, length):
+    ends = (begin, begin + length)
+    assert doubts.ramp(x, ends) == pytest.approx(np.interp(x, ends, (0, 1)), abs=1e-9)
+
+
+def test_the_rise_is_that_of_the_rest_of_the_surest_half():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(5000).astype(np.float32)
+    seen, given = beliefs(rng.random(5000) < 0.5 - 0.4 * confidence, rng, classes=2)
+    seen = Beliefs(predicted=seen.predicted, confidence=confidence)
+    plateau, _ = find_plateau(seen, given, 2)
+    contrary = (seen.predicted != given)[np.argsort(-confidence)]
+    rise, error = doubts.rise_of(plateau, 5000)
+    # The curve counts classes by their size, and shrinks their rates: nearly the plain mean.
+    assert rise == pytest.approx(contrary[1000:2500].mean() - contrary[:1000].mean(), abs=0.01)
+    assert 0.005 < error < 0.03
+
+
+@pytest.mark.parametrize(("accuracy", "knows"), [(0.9, True), (0.52, False)])
+def test_to_meet_the_commonest_class_is_to_know_nothing(accuracy, knows):
+    given = (np.arange(1000) % 2).astype(np.int32)
+    held_out = HeldOut(epoch=3, accuracy=accuracy, rows=np.arange(200))
+    assert doubts.no_more_than_a_guess(given, held_out) == (0 if knows else 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "aside", "right"), [(0.01, 0.05, 1), (0.05, 0.05, 0), (0.2, 0.9, 0)]
+)
+def test_few_contradictions_are_errors_not_mended_yet(wrong, aside, right):
+    held_out = HeldOut(epoch=3, accuracy=1 - aside, rows=np.arange(200))
+    assert doubts.not_mended(wrong, held_out) == right
+
+
+def test_what_is_learnt_by_heart_and_was_known_before():
+    """The model contradicts 30% of labels set aside, of the others hardly one; before, 25%."""
+    rng = np.random.default_rng(1)
+    contrary = rng.random(4000) < np.where(np.arange(4000) < 400, 0.3, 0.02)
+    held_out = HeldOut(epoch=3, accuracy=0.7, rows=np.arange(400))
+    for before, learnt in ((0.25, 1), (0.35, 0)):
+        first, _ = find_plateau(*beliefs(rng.random(4000) < before, rng), 4)
+        assert doubts.learnt_by_heart(contrary, first, held_out) == learnt
+
+
+def test_a_model_is_weak_that_contradicts_right_labels_set_aside():
+    rng = np.random.default_rng(2)
+    seen, given = beliefs(rng.random(4000) < 0.2, rng)
+    first, _ = find_plateau(seen, given, 4)
+    for accuracy, weak in ((0.8, 0), (0.5, 1)):
+        held_out = HeldOut(epoch=3, accuracy=accuracy, rows=np.arange(400))
+        assert doubts.weakness(0.2, seen, given, first, held_out, knew=False) == weak

@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart
+
+
+@drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
+def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
+    held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
+    assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
+    assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
+
+
+def test_rows_set_aside_are_those_the_warm_up_was_judged_by():
+    from abstain import Recipe
+    from abstain.train.run import train
+
+    trained = train("digits", Recipe.of("auto", epochs=6, flip=0.2))
+    told = trained.held_out
+    snapshot = next(x for x in trained.ledger.snapshots if x.epoch == 2)
+    met = (snapshot.belief >= snapshot.rival_belief)[told.rows].double().mean()
+    assert float(met) == pytest.approx(trained.history.epochs[2]["validation_accuracy"], abs=0.006)
+
+
+@pytest.mark.parametrize(("taught", "told"), [(0.05, True), (0.2, False), (0.3, False)])
+def test_labels_learnt_by_heart_are_contradicted_less_than_those_set_aside(taught, told):
+    """Of 400 set aside 30% are contradicted, of 3,600 others fewer."""
+    contrary = np.zeros(4000, dtype=bool)
+    contrary[:120] = True
+    contrary[400 : 400 + round(3600 * taught)] = True
+    held_out = HeldOut(epoch=3, accuracy=0.7, rows=np.arange(400))
+    assert all_learnt_by_heart(contrary, held_out) == told
