@@ -48,6 +48,55 @@ def test_categories_are_numbers_dates_are_days_and_gaps_stay_gaps(tmp_path):
     assert data.named(data.inputs[2].tolist()) == [50.0, None, "2020-01-03"]
 
 
+def days_since_1970(text):
+    if not text:
+        return float("nan")
+    moment = datetime.datetime.fromisoformat(text.strip())
+    moment = moment.replace(tzinfo=moment.tzinfo or datetime.UTC)
+    return moment.timestamp() / 86400
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ["2024-02-29", "2024-03-01", "", "9999-12-31"],
+        ["2024-02-29 00:00", " 2024-03-01T12:30:15", "1969-12-31", ""],
+        ["2024-02-29T01:00:00+01:00", "2024-03-01T00:00:00Z", "", "1970-01-01T00:00:00Z"],
+        ["2024-02-29T00:00:00.123456789", "", "2024-03-01T12:00:00.5", "2000-01-01"],
+    ],
+)
+def test_dates_that_are_texts_are_read_alike_from_every_table(moments, tmp_path):
+    frame = pd.DataFrame({"joined": moments, "age": [1.5, 2, 3, 4], "label": ["a", "b", "a", "b"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.astype({"joined": "category"}).to_parquet(tmp_path / "dictionary.parquet")
+    sources = [frame, *sorted(tmp_path.iterdir())]
+    lazy = load(tmp_path / "t.parquet", memory_budget=8)
+    expected = np.array([days_since_1970(text) for text in moments], dtype=np.float32)
+    for data in map(load, sources):
+        assert (data.kind, data.dates, data.categories) == ("table", ("joined",), {})
+        np.testing.assert_array_equal(data.inputs[:, 0].numpy(), expected)
+    np.testing.assert_array_equal([float(lazy.inputs[k][0]) for k in range(4)], expected)
+
+
+def test_whole_numbers_of_many_digits_are_numbers(tmp_path):
+    """As keys of customers are, and what hashes give."""
+    rows = [(str(9007199254740993 + k), "ab"[k % 2]) for k in range(4)]
+    data = load(write(tmp_path / "t.csv", rows, "key,label"))
+    assert data.inputs[:, 0].tolist() == [2.0**53] * 4
+
+
+def test_texts_that_are_no_dates_stay_categories():
+    texts = ["2024-02-29", "2024-02-29", "soon", "soon"]
+    frame = pd.DataFrame({"due": texts, "age": [1.5, 2, 3, 4], "label": ["a", "b", "a", "b"]})
+    data = load(frame)
+    assert (data.dates, data.categories) == ((), {"due": ("2024-02-29", "soon")})
+    # New rows that happen to hold dates only are still of these categories.
+    new = load(frame[:2], categories=data.categories, labelled=False)
+    assert (new.dates, new.inputs[:, 0].tolist()) == ((), [0.0, 0.0])
+
+
 def test_what_a_model_sees_is_what_scikit_learn_makes_of_it(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from abstain.data.contract import Kind
 from abstain.data.images import SUFFIXES
-from abstain.data.table_numbers import is_date, is_text
+from abstain.data.table_numbers import holds_dates, is_text
 from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
 
@@ -137,7 +137,8 @@ def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> Choice | None:
 def _kind(table: "pa.Table", name: str, where: object) -> Kind:
     import pyarrow.types as types
 
-    type_ = table.schema.field(name).type
+    column = table.column(name)
+    type_ = column.type
     if types.is_dictionary(type_):
         type_ = type_.value_type
     if types.is_binary(type_) or types.is_large_binary(type_):
@@ -146,10 +147,10 @@ def _kind(table: "pa.Table", name: str, where: object) -> Kind:
         return "image"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_):
         return "table"
-    if types.is_decimal(type_) or types.is_null(type_) or is_date(type_):
+    if types.is_decimal(type_) or types.is_null(type_) or holds_dates(column):
         return "table"
     if is_text(type_):
-        seen = [value for value in table.column(name)[:_LOOKED_AT].to_pylist() if value]
+        seen = [value for value in column[:_LOOKED_AT].to_pylist() if value]
         is_path = seen and all(value.lower().endswith(SUFFIXES) for value in seen)
         return "image" if is_path else "text"
     raise DataError(

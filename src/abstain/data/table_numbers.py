@@ -1,6 +1,8 @@
 """Columns of a table as numbers: dates are days, a category is its place among all of them."""
 
+import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MICROSECONDS = 24 * 3600 * 1e6  # of a day
+_BLOCK = 1 << 12
+_PRECISIONS = [*itertools.product(("us", "ns"), (None, "UTC"))]
+"""In which Arrow reads moments that are written as texts: microseconds hold the year 9999."""
 
 
 def is_text(type_: "pa.DataType") -> bool:
@@ -21,11 +26,28 @@ def is_text(type_: "pa.DataType") -> bool:
     return bool(types.is_string(type_) or types.is_large_string(type_))
 
 
-def is_date(type_: "pa.DataType") -> bool:
-    """Whether a column of this type holds days or moments."""
-    import pyarrow.types as types
+def holds_dates(column: "pa.ChunkedArray") -> bool:
+    """Whether a column holds days or moments: by its type, or as texts that are all ISO 8601.
 
-    return bool(types.is_date(type_) or types.is_timestamp(type_))
+    Arrow finds such texts by itself in a CSV, and in all other tables they are to be the same. The
+    first texts nearly always decide; no more than a few are looked at at once.
+
+    >>> import pyarrow as pa
+    >>> holds_dates(pa.chunked_array([["2024-02-29", None, "2024-03-01T12:30"]]))
+    True
+    >>> holds_dates(pa.chunked_array([["2024-02-29", "yesterday"]]))
+    False
+    """
+    if not is_text(column.type):
+        return _is_date(column.type)
+    fitting, has_any = _PRECISIONS, False
+    for start in range(0, len(column), _BLOCK):
+        texts = _texts(column.slice(start, _BLOCK))
+        fitting = [one for one in fitting if _moments(texts, [one]) is not None]
+        if not fitting:
+            return False
+        has_any = has_any or texts.null_count < len(texts)
+    return has_any
 
 
 def categories_of(
@@ -43,9 +65,9 @@ def categories_of(
     for name in columns:
         if name in known:
             found[name] = tuple(known[name])
-        elif is_text(table.schema.field(name).type):
-            values = _texts(table.column(name)).unique().to_pylist()
-            found[name] = tuple(sorted(value for value in values if value))
+        elif is_text(table.schema.field(name).type) and not holds_dates(table.column(name)):
+            values = _texts(table.column(name)).drop_null().unique().to_pylist()
+            found[name] = tuple(sorted(values))
     return found
 
 
@@ -75,10 +97,32 @@ def _numbers(column: "pa.ChunkedArray", categories: Sequence[str] | None) -> NDA
     if categories is not None:
         known = pa.array(categories, pa.string())
         column = pc.index_in(_texts(column), value_set=known)
-    elif is_date(column.type):
-        column, scale = column.cast(pa.timestamp("us")).cast(pa.int64()), _MICROSECONDS
-    numbers: NDArray[np.float64] = column.cast(pa.float64()).to_numpy() / scale
+    elif is_text(column.type):
+        column = _moments(_texts(column), _PRECISIONS)
+    if _is_date(column.type):
+        moments = column.cast(pa.timestamp("us"), safe=False)  # nanoseconds are cut off
+        column, scale = moments.cast(pa.int64()), _MICROSECONDS
+    # Not safe: of whole numbers beyond 2⁵³ (keys, the year 9999) the last digits do not matter.
+    numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy() / scale
     return numbers
+
+
+def _is_date(type_: "pa.DataType") -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_date(type_) or types.is_timestamp(type_))
+
+
+def _moments(
+    texts: "pa.ChunkedArray", precisions: Sequence[tuple[str, str | None]]
+) -> "pa.ChunkedArray | None":
+    """Texts as moments, in the first precision that holds them all; None where none does."""
+    import pyarrow as pa
+
+    for unit, zone in precisions:
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(pa.timestamp(unit, zone))
+    return None
 
 
 def _texts(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
@@ -86,4 +130,5 @@ def _texts(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.utf8_trim_whitespace(column.cast(pa.string()))
+    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.equal(texts, ""), None, texts)

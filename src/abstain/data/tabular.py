@@ -26,7 +26,7 @@ from abstain.data.images import list_images, read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
-from abstain.data.table_numbers import as_numbers, categories_of, is_date
+from abstain.data.table_numbers import as_numbers, categories_of, holds_dates
 from abstain.data.weights import with_weights
 from abstain.data.wording import did_you_mean
 from abstain.errors import DataError
@@ -80,9 +80,14 @@ def read_arrow(
     label = label_column(table, options.label, where) if options.labelled else None
     choice = _choice(table, label, options, where)
     categories: dict[str, tuple[str, ...]] = {}
+    dates: tuple[str, ...] = ()
     if choice.kind == "table":
         categories = categories_of(table, choice.columns, options.categories)
-    dates = tuple(name for name in choice.columns if is_date(table.schema.field(name).type))
+        dates = tuple(
+            name
+            for name in choice.columns
+            if name not in categories and holds_dates(table.column(name))
+        )
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
