@@ -226,6 +226,10 @@ P = np.full((90, 3), 1 / 3)
         ({"features": np.full((90, 2), np.nan)}, "must be finite"),
         ({"features": "nowhere.npy"}, "a file that exists"),
         ({"resume": True}, "resume needs the folder"),
+        ({"recipe": "auto"}, "recipe must be a Recipe, .* got 'auto'; .* given as method="),
+        ({"methd": "auto"}, "of audit must be known, got 'methd'; did you mean method"),
+        ({"probabilities": P, "lable": "y"}, "got 'lable'; did you mean label"),
+        ({"epochs": 5}, r"epochs must be set in the recipe, Recipe.of\('auto', epochs=5\)"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, settings, message):

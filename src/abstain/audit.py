@@ -36,7 +36,7 @@ from abstain.scores.summaries import disagreeing_duplicates
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train
-from abstain.train.sources import reading, recalled, remembered
+from abstain.train.sources import check_options, reading, recalled, remembered
 from abstain.verdict import COLUMNS, Audit, SavedAudit
 
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]
@@ -87,8 +87,14 @@ def audit(
     ['id', 'is_label_issue', 'label_score', 'given_label']
     """
     began = time.monotonic()
+    if not isinstance(recipe, Recipe | None):
+        raise AbstainError(
+            f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}; the name of a "
+            "method is given as method="
+        )
     if recipe is not None and method is not None:
         raise AbstainError(f"recipe and method exclude each other: give one, got {method!r} too")
+    check_options(audit, options)
     if features is not None:
         options["features"] = features
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}

@@ -102,3 +102,7 @@ def test_unknown_methods_and_settings_are_refused_with_a_hint():
         Recipe.of("shedule")
     with pytest.raises(AbstainError, match="only known settings, got momentum"):
         Recipe.from_json({"momentum": 0.9})
+    with pytest.raises(
+        AbstainError, match=r"only known settings, got epoch; did you mean epochs\?"
+    ):
+        Recipe.of("auto", epoch=3)

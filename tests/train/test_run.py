@@ -151,6 +151,13 @@ def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
         train(small.blobs(20), SHORT, model="mlp")
 
 
+def test_unknown_arguments_are_answered_by_the_nearest_known_one():
+    with pytest.raises(AbstainError, match="train must be known, got 'foldr'; did you mean folder"):
+        train(small.blobs(20), SHORT, foldr="run")
+    with pytest.raises(AbstainError, match=r"method must be set in the recipe, Recipe.of\('nll'\)"):
+        train(small.blobs(20), method="nll")
+
+
 def with_batch_norm(outputs):
     return torch.nn.Sequential(
         torch.nn.Linear(5, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, outputs)

@@ -99,6 +99,7 @@ class Recipe:
                 f"method must be one of {', '.join(METHODS)}, got {method!r}"
                 + (f"; did you mean {near[0]}?" if near else "")
             )
+        _check_known(cls, changes)
         settings = {"method": method, **METHODS[method], **changes}
         if "warm_up" in changes and "warm_up_ends" not in changes:
             settings["warm_up_ends"] = "fixed"
@@ -235,9 +236,7 @@ class Recipe:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `as_json` wrote."""
-        known = {field.name for field in fields(cls)}
-        if foreign := sorted(set(values) - known):
-            raise AbstainError(f"recipe must hold only known settings, got {', '.join(foreign)}")
+        _check_known(cls, values)
         values = dict(values)
         if values.get("payoff") == "inf":
             values["payoff"] = math.inf
@@ -276,6 +275,16 @@ _CHOICES = {
     "stop": StopName,
     "warm_up_ends": WarmUpEnd,
 }
+
+
+def _check_known(recipe: type[Recipe], settings: Mapping[str, Any]) -> None:
+    known = [field.name for field in fields(recipe)]
+    if foreign := sorted(set(settings) - set(known)):
+        near = get_close_matches(foreign[0], known, 1)
+        raise AbstainError(
+            f"recipe must hold only known settings, got {', '.join(foreign)}"
+            + (f"; did you mean {near[0]}?" if near else "")
+        )
 
 
 def _whole(value: float, least: int, end: float = math.inf) -> bool:

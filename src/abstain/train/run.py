@@ -28,7 +28,7 @@ from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
 from abstain.train.network import network_for, warn_of_large_images
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
-from abstain.train.sources import load_sources, plant, recalled, remembered
+from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
 
 Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
@@ -125,6 +125,7 @@ def train(
     'all 2 epochs are done'
     """
     _check(recipe, model, save_every)
+    check_options(train, options)
     state = join_processes()
     place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
     about = _about(place) if resume else None

@@ -1,8 +1,9 @@
 """What a training is of: the data that a user names, remembered by name, with errors planted."""
 
+import inspect
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,31 @@ from abstain import noise
 from abstain.data import LabeledData, load, splits
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.weights import is_weight_file
+from abstain.data.wording import did_you_mean
 from abstain.errors import AbstainError
 from abstain.train.recipe import Recipe
+
+
+def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise for an argument that neither the verb nor `abstain.data.load` has."""
+    known = [
+        name
+        for function in (verb, load)
+        for name, about in inspect.signature(function).parameters.items()
+        if about.kind is not about.VAR_KEYWORD
+    ]
+    for name, value in options.items():
+        if name in {field.name for field in fields(Recipe)}:
+            said = repr(value) if name == "method" else f"'auto', {name}={value!r}"
+            raise AbstainError(
+                f"{name} must be set in the recipe, Recipe.of({said}), got it as an argument of "
+                f"{verb.__name__}"
+            )
+        if name not in known:
+            raise AbstainError(
+                f"arguments of {verb.__name__} must be known, got {name!r}"
+                f"{did_you_mean(name, known)}"
+            )
 
 
 def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
