@@ -9,7 +9,11 @@ from abstain.cli import main
     ("arguments", "message"),
     [
         (["trian"], "No such command 'trian'"),
-        (["train", "--epochs", "abc"], "'--epochs'"),
+        (["train", "--epochs", "abc"], "abstain: --epochs must be a whole number, got 'abc'"),
+        (["audit", "--seed", "1.5"], "abstain: --seed must be a whole number, got '1.5'"),
+        (["train", "--lr", "x"], "abstain: --learning-rate must be a number, got 'x'"),
+        (["predict", "r", "s", "--coverage", ""], "abstain: --coverage must be a number, got ''"),
+        (["export", "a", "--to", "cleaned", "--min-confidence", "0,9"], "a number, got '0,9'"),
         (["train", "--nope"], "--nope"),
         (["train", "no-such-source"], "source must be a built-in set"),
         (["theory", "--rate", "0.5"], "--classes"),

@@ -1,7 +1,7 @@
 """The command line: parse, call, print. A file per command; each imports its work when it runs."""
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()  # type: ignore[attr-defined]
             sys.exit(2)
-        _complain(f"{error.format_message().rstrip('.')}; see --help")
+        _complain(_in_our_words(error) or f"{error.format_message().rstrip('.')}; see --help")
     except KeyboardInterrupt:
         code = 130
     except SystemExit as leaving:
@@ -78,6 +78,17 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = leaving.code
     end(code or 0)
+
+
+_RULES = {"int_parsing": "a whole number", "float_parsing": "a number"}
+
+
+def _in_our_words(error: Any) -> str | None:  # noqa: ANN401
+    """The value that is no number: where typer parses by pydantic, its own message lacks that."""
+    for fault in getattr(error.__cause__, "errors", list)():
+        if rule := _RULES.get(fault["type"]):
+            return f"{error.param.opts[0]} must be {rule}, got {fault['input']!r}"
+    return None
 
 
 def _complain(message: str) -> NoReturn:
