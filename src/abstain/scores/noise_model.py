@@ -30,10 +30,10 @@ from abstain.scores.wrong_share import (
     share_by_whole_training,
 )
 
-# How much a unit of evidence counts, by the share's two ways. On planted errors the slope of the
-# truth was within a third of these in most runs, whatever the set, the noise and its rate; one that
-# was fitted to the verdict of the first epochs was further off.
-_SLOPE_BY_FIRST, _SLOPE_BY_WHOLE = 2.4, 2.0
+# How much a unit of evidence counts. On planted errors the slope of the truth was within a third of
+# this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict of
+# the first epochs was further off.
+_SLOPE = 2.4
 # A weak model's counts for less, unless there is little of it: half of its labels have log odds
 # below this.
 _WEAK_LOG_ODDS = 1.4
@@ -94,10 +94,10 @@ def fit_noise_model(
     known = rival != UNKNOWN
     plateaus = [find_plateau(epoch, given, num_classes)[0] for epoch in epochs]
     share = share_by_first_epochs(given, early, plateaus, contradicted, num_classes)
-    slope = _SLOPE_BY_FIRST
+    slope = _SLOPE
     if held_out is not None and whole is not None:
         share = share_by_whole_training(given, whole, plateaus[0], held_out, share)
-        slope = share.trust * _SLOPE_BY_WHOLE + (1 - share.trust) * _weak_slope(evidence[known])
+        slope = share.trust * _SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     evidence = np.where(known, evidence, np.float32(0))
@@ -132,7 +132,7 @@ def _mix_ups(given: Integers, believed: Integers, transition: Doubles) -> Floats
 
 def _weak_slope(evidence: Floats) -> float:
     typical = float(np.median(np.abs(evidence))) if len(evidence) else 0.0
-    return min(_SLOPE_BY_WHOLE, _WEAK_LOG_ODDS / max(typical, 1e-9))
+    return min(_SLOPE, _WEAK_LOG_ODDS / max(typical, 1e-9))
 
 
 def estimate_transition(counts: Doubles) -> Doubles:

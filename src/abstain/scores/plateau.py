@@ -22,10 +22,11 @@ UNKNOWN = -1
 # Standard errors by which the share may rise and still count as level. Where it ends is a close
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 CLOSE_CALL = (1.0, 1.5, 2.0)
-_PARTS = 10
 _FEWEST = 200
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06
+PARTS = 10
+"""Into which samples are divided, from the surest to the least sure."""
 ROWS = 500_000
 """Of more than these a random part says as much."""
 
@@ -78,15 +79,12 @@ def find_plateau(
             share says nothing about where it ends; None for `_FEWEST` of them, or half.
     """
     seen = random_part(beliefs.predicted != UNKNOWN, ROWS)
-    # Equal ones in random order: as they stand, data are often sorted by label.
-    keys = beliefs.confidence[seen] + np.random.default_rng(0).random(len(seen)) * 1e-6
-    part = np.empty(len(seen), np.int64)
-    part[np.argsort(-keys)] = np.arange(len(seen)) * _PARTS // max(len(seen), 1)
+    part = tenths(beliefs.confidence[seen])
     predicted, labels = beliefs.predicted[seen].astype(np.int64), given[seen]
 
     def by_class(weights: npt.NDArray[np.bool_] | None) -> Doubles:
-        counts = np.bincount(part * num_classes + predicted, weights, _PARTS * num_classes)
-        return np.cumsum(counts.reshape(_PARTS, num_classes), 0)
+        counts = np.bincount(part * num_classes + predicted, weights, PARTS * num_classes)
+        return np.cumsum(counts.reshape(PARTS, num_classes), 0)
 
     totals, contrary = by_class(None), by_class(predicted != labels)
     of_class = totals[-1] / max(len(seen), 1)
@@ -98,12 +96,25 @@ def find_plateau(
     on = part <= last
     counts = np.bincount(predicted[on] * num_classes + labels[on], minlength=num_classes**2)
     plateau = Plateau(
-        share=(last + 1) / _PARTS,
+        share=(last + 1) / PARTS,
         samples=int(sizes[last]),
         disagreement=float(curve[ends].mean()),
         curve=curve,
     )
     return plateau, counts.reshape(num_classes, num_classes).astype(np.float64)
+
+
+def tenths(confidence: Floats) -> npt.NDArray[np.int64]:
+    """(N,) 0 for the surest tenth of samples, up to 9.
+
+    >>> tenths(np.linspace(0, 1, 20, dtype=np.float32))[[0, 1, 2, 18, 19]].tolist()
+    [9, 9, 8, 0, 0]
+    """
+    # Equal ones in random order: as they stand, data are often sorted by label.
+    keys = confidence + np.random.default_rng(0).random(len(confidence)) * 1e-6
+    part = np.empty(len(keys), np.int64)
+    part[np.argsort(-keys)] = np.arange(len(keys)) * PARTS // max(len(keys), 1)
+    return part
 
 
 def shrunk_rates(hits: Doubles, totals: Doubles) -> Doubles:
@@ -152,9 +163,9 @@ def has_plateau(epochs: Sequence[Plateau]) -> bool:
     Three tenths in the second or third are enough; two tenths if the fifth has them too, or if
     there is none to compare with. Chance may cut a plateau short: only a steep curve has none.
     """
-    tenths = [round(epoch.share * _PARTS) for epoch in epochs]
+    tenths = [round(epoch.share * PARTS) for epoch in epochs]
     long = max(tenths[:2], default=0) >= 3 or min([max(tenths[:2], default=0), *tenths[2:3]]) >= 2
-    rises = [epoch.curve[_PARTS // 2 - 1] - epoch.curve[0] for epoch in epochs[:2]]
+    rises = [epoch.curve[PARTS // 2 - 1] - epoch.curve[0] for epoch in epochs[:2]]
     return long or float(np.mean(rises)) <= _STEEP
 
 

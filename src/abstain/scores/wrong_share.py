@@ -19,6 +19,7 @@ import numpy as np
 
 from abstain.scores import doubts
 from abstain.scores.held_out import HeldOut
+from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
     UNKNOWN,
@@ -156,10 +157,13 @@ def _read(
 ) -> tuple[Plateau, Doubles, Plateau, SingleClasses]:
     """Of the surest of all the plateau and the counts; of each class's surest; single classes."""
     least = max(_FEWEST / len(given), _LEAST_PART)
-    plateau, counts = find_plateau(whole, given, num_classes, _LENIENT, least)
+    found = find_plateau(whole, given, num_classes, _LENIENT, least)
+    plateau, counts = without_kept_errors(*found, whole, given)
     part = random_part(whole.predicted != UNKNOWN, ROWS)
     seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
-    by_class, _ = find_plateau(within_classes(seen), given[part], num_classes, _LENIENT, least)
+    ranked = within_classes(seen)
+    found = find_plateau(ranked, given[part], num_classes, _LENIENT, least)
+    by_class, _ = without_kept_errors(*found, ranked, given[part])
     classes = classes_by_themselves(seen, given[part], counts)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
     added = max(classes.added, by_class.disagreement - plateau.disagreement)
