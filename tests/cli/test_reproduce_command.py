@@ -8,6 +8,12 @@ from typer.testing import CliRunner
 from abstain.cli.reproduce import reproduce
 from abstain.errors import AbstainError
 from abstain.paper import recipes
+from abstain.paper.results import write_results
+from abstain.paper.targets import TARGETS, Scale
+from paper.paper_runs import hand_made
+
+# The one run of a small figure.
+STAGES = TARGETS["figure-stages"].cells(Scale())[0].base
 
 app = typer.Typer()
 app.command()(reproduce)
@@ -59,6 +65,20 @@ def test_quick_from_training_to_page_and_again_from_results(tmp_path, one_epoch)
     assert (tmp_path / "elsewhere/docs/reproduction.md").read_text() == page
 
 
+def test_pages_from_elsewhere_are_those_made_in_place(tmp_path):
+    """To the last byte, with what only stands beside the results."""
+    write_results(tmp_path / "results/figure-stages.parquet", [hand_made(STAGES)])
+    row = {"set": "wine", "kind": "symmetric", "rate": 0.0, "collapsed": 0, "accuracy": [98.0]}
+    small = {"rows": [{**row, "method": method} for method in ("nll", "auto")]}
+    (tmp_path / "results/auto-tabular.json").write_text(json.dumps(small))
+    assert run("--from", "results").exit_code == 0
+    assert run("--from", "results", "--out", "elsewhere").exit_code == 0
+    for name in ("auto.md", "reproduction.md", "figures/stages.png"):
+        made = (tmp_path / "docs" / name).read_bytes()
+        assert (tmp_path / "elsewhere/docs" / name).read_bytes() == made
+    assert "wine" in (tmp_path / "docs/auto.md").read_text()
+
+
 def test_no_budget_leaves_everything_for_the_next_call(one_epoch):
     result = run("figure-stages", "--quick", "--budget", "0")
     assert result.exit_code == 0
@@ -73,9 +93,21 @@ def test_no_budget_leaves_everything_for_the_next_call(one_epoch):
         (("all", "--budget", "-3"), "budget must be at least 0 minutes"),
         (("--from", "nowhere"), "--from must be a folder with results, got nowhere"),
         (("--from", "."), "which has none"),
+        (("all", "--budget", "nan"), "budget must be at least 0 minutes, got nan"),
+        (("all", "--quick", "--out", "a-file"), "store must be a folder that can be written"),
+        (
+            ("--from", "full", "--out", "a-file"),
+            "--out must be a folder that can be written",
+        ),
+        (("--from", "full", "--quick"), "results of a try-out, or leave --quick out, got full"),
+        (("--from", "tried"), "results of full runs, or add --quick, got tried"),
     ],
 )
-def test_what_a_user_gets_wrong_is_named(arguments, words):
+def test_what_a_user_gets_wrong_is_named(arguments, words, tmp_path):
+    (tmp_path / "a-file").touch()
+    write_results(tmp_path / "full/figure-stages.parquet", [hand_made(STAGES)])
+    tried = TARGETS["figure-stages"].cells(Scale(quick=True))[0].base
+    write_results(tmp_path / "tried/figure-stages.parquet", [hand_made(tried)])
     with pytest.raises(AbstainError, match=words):
         run(*arguments)
 

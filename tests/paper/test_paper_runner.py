@@ -1,3 +1,6 @@
+import math
+from typing import ClassVar
+
 import pytest
 import torch
 from paper_runs import hand_made, tiny_run, tiny_task
@@ -160,9 +163,49 @@ def test_a_plan_says_what_is_missing():
     assert [p.missing for p in again] == [3, 0]
 
 
-def test_a_budget_must_be_a_time():
-    with pytest.raises(AbstainError, match="budget must be at least 0 minutes, got -1"):
-        Budget(-1)
+@pytest.mark.parametrize("minutes", [-1, math.nan])
+def test_a_budget_must_be_a_time(minutes):
+    with pytest.raises(AbstainError, match=f"budget must be at least 0 minutes, got {minutes}"):
+        Budget(minutes)
+
+
+def test_a_store_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path):
+    (tmp_path / "file").touch()
+    store, trainer = Store(tmp_path / "file/runs"), Trainer()
+    means = Means(execute=trainer, load=tiny_task, report=Quiet(), cost=Cost(), most=1)
+    with pytest.raises(AbstainError, match="store must be a folder that can be written"):
+        train_missing([tiny_target()], Scale(seeds=1), store, {}, Budget(None), means)
+    assert not trainer.calls
+
+
+def test_a_store_that_fails_ends_the_grid_instead_of_losing_run_after_run(tmp_path):
+    store, trainer = Store(tmp_path / "runs"), Trainer()
+
+    def execute(task, recipes):
+        results = trainer(task, recipes)
+        store.folder.rmdir()
+        store.folder.touch()
+        return results
+
+    store.check()
+    assert not list(store.folder.iterdir())
+    with pytest.raises(AbstainError, match="store must be a folder that can be written"):
+        run_all([tiny_run(seed) for seed in range(3)], store, execute, most=1)
+    assert len(trainer.calls) == 1
+
+
+def test_a_report_hears_when_nothing_is_left(tmp_path):
+    class Heard(Quiet):
+        plans: ClassVar = []
+
+        def plan(self, runs, seconds):
+            self.plans.append((runs, seconds))
+
+    runs = [tiny_run(seed) for seed in range(2)]
+    settings = {"load": tiny_task, "cost": Cost(), "most": 1}
+    run_target(runs, Store(tmp_path), Executor(), Budget(None), Heard(), **settings)
+    assert [runs for runs, _ in Heard.plans] == [2, 1, 0]
+    assert Heard.plans[-1] == (0, 0.0)
 
 
 def test_a_network_that_is_not_stacked_is_trained_alone():

@@ -117,8 +117,8 @@ def reproduce(
             raise AbstainError(f"--from must be a folder with results, got {source}")
         folders = [source, source / "runs", kept]
     known = find_known(*folders)
-    if source is not None and not known:
-        raise AbstainError(f"--from must be a folder with results, got {source}, which has none")
+    if source is not None:
+        _check_source(source, known, scale)
     most = _stacked()
     if dry_run:
         _show_plan(make_plan(targets, scale, known, Cost(known.values()), most), as_json)
@@ -128,8 +128,21 @@ def reproduce(
         from abstain.paper.store import Store
 
         outcome = _train(targets, scale, Store(kept), known, limit, data_dir, most)
-    written = publish(targets, scale, known, places)
+    written = publish(targets, scale, known, places, source)
     _show_end(outcome, written, known, scale, kept, as_json)
+
+
+def _check_source(source: Path, known: "Known", scale: "Scale") -> None:
+    """Refuse results of which no page could show anything."""
+    from abstain.paper.targets import TARGETS
+
+    if not known:
+        raise AbstainError(f"--from must be a folder with results, got {source}, which has none")
+    if not any(target.records(scale, list(known.values())) for target in TARGETS.values()):
+        of = "of a try-out, or leave --quick out" if scale.quick else "of full runs, or add --quick"
+        raise AbstainError(
+            f"--from must be a folder with results {of}, got {source}, which has others"
+        )
 
 
 def _stacked() -> int:

@@ -123,6 +123,7 @@ def train_missing(
     """Train what is missing, in rounds: a bisection says only then what it needs next."""
     total = Outcome()
     while runs := missing_runs(targets, scale, known):
+        store.check()
         outcome = run_target(
             runs,
             store,
@@ -153,11 +154,29 @@ class Written:
     """Why there are no pages: a package is not installed."""
 
 
-def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Places) -> Written:
+def publish(
+    targets: Sequence[Target],
+    scale: Scale,
+    known: Known,
+    places: Places,
+    source: Path | None = None,
+) -> Written:
     """Write results, figures and the pages from what is known, without any training.
 
-    Results are written for the targets that were asked for, and for those that have a file.
+    Results are written for the targets that were asked for, and for those that have a file. What
+    is shown as it was written, the small tables, is read in `source`, or else among the results.
     """
+    try:
+        return _publish(targets, scale, known, places, source or places.results)
+    except OSError as error:
+        raise AbstainError(
+            f"--out must be a folder that can be written, got {places.out}: {error}"
+        ) from error
+
+
+def _publish(
+    targets: Sequence[Target], scale: Scale, known: Known, places: Places, source: Path
+) -> Written:
     from abstain.paper.auto_page import make_auto_page
     from abstain.paper.evidence import Evidence
     from abstain.paper.figures import draw
@@ -186,7 +205,7 @@ def publish(targets: Sequence[Target], scale: Scale, known: Known, places: Place
     places.page.parent.mkdir(parents=True, exist_ok=True)
     of_paper = _each_once(rows for name, rows in own.items() if name != AUTO)
     places.page.write_text(make_page(Evidence(of_paper, scale), drawn), encoding="utf-8")
-    tables = places.results / "auto-tabular.json"
+    tables = source / "auto-tabular.json"
     small = json.loads(tables.read_text(encoding="utf-8"))["rows"] if tables.exists() else []
     places.auto_page.write_text(make_auto_page(everything, AUTO in drawn, small), encoding="utf-8")
     written.page, written.auto_page = places.page, places.auto_page

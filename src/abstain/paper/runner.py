@@ -56,7 +56,7 @@ class Budget:
     """
 
     def __init__(self, minutes: float | None) -> None:
-        if minutes is not None and minutes < 0:
+        if minutes is not None and not minutes >= 0:  # nor may it be no number
             raise AbstainError(f"budget must be at least 0 minutes, got {minutes:g}")
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
 
@@ -114,7 +114,10 @@ def run_target(
             waiting.insert(0, Group(rest))
         report.begin(fitting, cost.seconds(fitting.runs))
         try:
-            _run_group(fitting, store, execute, load, cost)
+            task = load(fitting.data, fitting.network)
+            began = time.monotonic()
+            results = execute(task, [run.recipe for run in fitting.runs])
+            seconds = time.monotonic() - began
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             if len(fitting.runs) > 1:
@@ -125,16 +128,11 @@ def run_target(
         except AbstainError as error:
             outcome.refused[str(error)] = outcome.refused.get(str(error), 0) + len(fitting.runs)
         else:
+            # A store that fails now ends it all: whatever else is trained would be lost as well.
+            for run, result in zip(fitting.runs, results, strict=True):
+                store.put(make_record(run, result, task.true, seconds / len(fitting.runs)))
+            cost.learn(fitting.runs, seconds)
             outcome.done += len(fitting.runs)
         report.end(fitting)
+    report.plan(0, 0.0)
     return outcome
-
-
-def _run_group(group: Group, store: Store, execute: Execute, load: Load, cost: Cost) -> None:
-    task = load(group.data, group.network)
-    began = time.monotonic()
-    results = execute(task, [run.recipe for run in group.runs])
-    seconds = time.monotonic() - began
-    for run, result in zip(group.runs, results, strict=True):
-        store.put(make_record(run, result, task.true, seconds / len(group.runs)))
-    cost.learn(group.runs, seconds)

@@ -4,8 +4,10 @@ import json
 import logging
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from abstain.errors import AbstainError
 from abstain.paper.record import Record
@@ -29,21 +31,32 @@ class Store:
         path = self.folder / f"{record.name}.json"
         temporary = path.with_name(f".{record.name}-{os.getpid()}-{secrets.token_hex(4)}")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w", encoding="utf-8") as stream:
-                json.dump(record.as_json(), stream, allow_nan=False, ensure_ascii=False)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        except BaseException as error:
+            with self._writing():
+                with temporary.open("w", encoding="utf-8") as stream:
+                    json.dump(record.as_json(), stream, allow_nan=False, ensure_ascii=False)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                temporary.replace(path)
+        except BaseException:
             with suppress(OSError):
                 temporary.unlink()
-            if isinstance(error, OSError):
-                raise AbstainError(
-                    f"store must be a folder that can be written, got {self.folder}: {error}"
-                ) from error
             raise
         return path
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be written, before hours are spent on what it is to keep."""
+        with self._writing(), NamedTemporaryFile(dir=self.folder, prefix="."):
+            pass
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            yield
+        except OSError as error:
+            raise AbstainError(
+                f"store must be a folder that can be written, got {self.folder}: {error}"
+            ) from error
 
     def all(self) -> dict[str, Record]:
         """All records by their names; a damaged file is left out, and its run is then missing."""
