@@ -205,6 +205,8 @@ def test_probabilities_need_no_training(tmp_path):
     assert "training" not in saved.summary
     with pytest.raises(AbstainError, match="data in memory"):
         saved.load()
+    from_a_model = torch.tensor(probabilities, requires_grad=True)
+    assert audit((x, y), probabilities=from_a_model).noise_rate == found.noise_rate
 
 
 P = np.full((90, 3), 1 / 3)
@@ -217,6 +219,8 @@ P = np.full((90, 3), 1 / 3)
         ({"probabilities": P * 2}, "must sum to 1 in every row, got 2 in row 0"),
         ({"probabilities": P * np.nan}, "numbers of 0 or more"),
         ({"probabilities": P - 1}, "numbers of 0 or more"),
+        ({"probabilities": "probabilities.npy"}, "an array of numbers .*, got: could not convert"),
+        ({"probabilities": [[1.0], [0.5, 0.5]]}, "an array of numbers .*, got: setting an array"),
         ({"probabilities": P, "method": "nll"}, "leave out method"),
         ({"probabilities": P, "resume": True}, "leave out resume"),
         ({"probabilities": P, "features": P}, "leave out features"),
@@ -229,6 +233,7 @@ P = np.full((90, 3), 1 / 3)
         ({"recipe": "auto"}, "recipe must be a Recipe, .* got 'auto'; .* given as method="),
         ({"methd": "auto"}, "of audit must be known, got 'methd'; did you mean method"),
         ({"probabilities": P, "lable": "y"}, "got 'lable'; did you mean label"),
+        ({"labelled": False}, "got 'labelled'; did you mean label"),
         ({"epochs": 5}, r"epochs must be set in the recipe, Recipe.of\('auto', epochs=5\)"),
     ],
 )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from abstain.data import LabeledData, load
 from abstain.data.fingerprints import fingerprints
@@ -201,7 +202,14 @@ def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] 
 
 def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.float64]:
     """Probabilities as a user may have them, or what is wrong with them."""
-    array = np.asarray(probabilities, dtype=np.float64)
+    try:
+        # A tensor may lie on a GPU, or want its gradient.
+        own = probabilities.detach().cpu() if isinstance(probabilities, Tensor) else probabilities
+        array = np.asarray(own, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise AbstainError(
+            f"probabilities must be an array of numbers (samples, classes), got: {error}"
+        ) from error
     expected = (len(data), data.num_classes)
     if array.shape != expected:
         raise AbstainError(

@@ -101,8 +101,21 @@ def test_frame_with_index_ids():
     again = load((frame[["a", "b"]], frame["label"]))
     assert torch.equal(again.inputs, data.inputs)
     assert again.classes == data.classes
-    with pytest.raises(DataError, match="ids of frame must be unique, got p"):
+    with pytest.raises(DataError, match=r"index of the DataFrame .* once, got p again"):
         load(pd.concat([frame, frame.iloc[:1]]))
+
+
+def test_columns_of_a_frame_may_be_numbered():
+    frame = pd.DataFrame([[1.5, 2.5, "x"], [3.5, 4.5, "y"]] * 2)
+    data = load(frame, label=2, ignore=frame.columns[0])
+    assert (data.columns, data.classes) == (("1",), ("x", "y"))
+    assert load(frame, label=2, features=frame.columns[:2]).columns == ("0", "1")
+
+
+def test_labels_that_are_bytes_are_texts():
+    names = np.array(["Äpfel", "Birnen"])
+    labels = np.char.encode(names, "utf-8")[[0, 1, 0, 1]]
+    assert load((np.zeros((4, 2)), labels)).classes == ("Birnen", "Äpfel")
 
 
 def test_frame_of_texts_and_of_holes():

@@ -1,6 +1,7 @@
 """What users bring that cannot be used: each has its own error, which says what to do."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +26,10 @@ def test_missing_label_column_names_the_columns(tmp_path):
         DataError, match=r"label must name a column .*got 'kind'; its columns are x"
     ):
         load(path, label="kind")
+    with pytest.raises(DataError, match=r"its columns are x, ' label'; did you mean ' label'\?"):
+        load(write(tmp_path / "t.csv", "x, label\n1,a\n2,b\n"))
+    with pytest.raises(DataError, match=r"label must name a column, got a list; .* as \(X, y\)"):
+        load(path, label=["a", "b"])
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.jsonl", "t.npz"])
@@ -60,8 +65,16 @@ def test_features_that_are_no_numbers(tmp_path, bad):
 
 
 def test_duplicate_ids(tmp_path):
-    with pytest.raises(DataError, match="ids of t must be unique, got q more than once"):
+    with pytest.raises(DataError, match="ids of t must be unique, got q at least twice"):
         load(write(tmp_path / "t.csv", "id,x,label\np,1,a\nq,2,b\nq,3,a\nr,4,b\n"))
+
+
+def test_an_index_that_repeats_itself():
+    """As parts of a table have it that were put together."""
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "label": list("abab")}, index=[0, 1, 0, 1])
+    with pytest.raises(DataError, match=r"index .* once, got 0, 1 again; .*reset_index"):
+        load(frame)
+    assert load(frame.assign(id=list("pqrs"))).ids == list("pqrs")
 
 
 def test_labels_that_are_measurements(tmp_path):
@@ -97,6 +110,11 @@ def test_text_that_is_not_utf8(tmp_path, name, content):
         DataError, match=r"must be UTF-8, got byte 0xe9 in line 3; convert it.*iconv"
     ):
         load(write(tmp_path / name, content))
+
+
+def test_text_of_wide_characters(tmp_path):
+    with pytest.raises(DataError, match=r"got byte 0xff in line 1; .*iconv -f UTF-16 -t UTF-8"):
+        load(write(tmp_path / "t.csv", "text,label\nfine,a\n".encode("utf-16")))
 
 
 def test_parquet_text_that_is_not_utf8(tmp_path):
@@ -154,7 +172,7 @@ def test_only_a_label_column(tmp_path):
 def test_column_that_is_no_feature(tmp_path):
     pq.write_table(pa.table({"x": [[1], [2]], "label": [0, 1]}), tmp_path / "t.parquet")
     with pytest.raises(
-        DataError, match=r"column 'x' .*must hold numbers, text or images, got list"
+        DataError, match=r"column 'x' .*must hold numbers, text or images, got list.* features, or"
     ):
         load(tmp_path / "t.parquet")
 
@@ -167,3 +185,15 @@ def test_label_outside_the_named_classes(tmp_path):
         DataError, match=r"0 to 1 for 2 named classes, got -1 in row 1.*labelled=False"
     ):
         load(tmp_path / "t.parquet")
+
+
+def test_a_column_of_several_types():
+    frame = pd.DataFrame({"x": [1, "one"], "label": ["a", "b"]})
+    with pytest.raises(DataError, match=r"of one type each, got: Could not .* column x "):
+        load(frame)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (4, 3, 0, 8)])
+def test_samples_without_numbers(shape):
+    with pytest.raises(DataError, match="X must hold numbers for every sample, got shape"):
+        load((np.zeros(shape), [0, 1, 0, 1]))

@@ -63,6 +63,17 @@ def test_text_column_with_line_breaks_and_quotes(tmp_path):
     assert data.columns == ("text",)
 
 
+@pytest.mark.parametrize("memory_budget", [1 << 30, 1 << 10])
+def test_a_text_may_be_as_long_as_a_book(tmp_path, memory_budget):
+    rows = [("short", "a"), ("a book " * 400_000, "b"), ("shorter", "a"), ("a word", "b")]
+    write(tmp_path / "t.csv", "text,label\n" + "".join(f"{text},{end}\n" for text, end in rows))
+    lines = [json.dumps({"text": text, "label": end}) for text, end in rows]
+    write(tmp_path / "t.jsonl", "\n".join(lines))
+    for name in ("t.csv", "t.jsonl"):
+        data = load(tmp_path / name, memory_budget=memory_budget)
+        assert [data.inputs[k] for k in range(4)] == [text for text, _ in rows]
+
+
 def test_image_paths_start_at_the_file(tmp_path, make_png):
     (tmp_path / "img").mkdir()
     lines = ["path,label"]

@@ -91,6 +91,8 @@ def as_inputs(inputs: object) -> tuple[Kind, Inputs]:
             raise DataError(f"X must hold numbers or text, got {array.dtype}")
         inputs = torch.from_numpy(np.ascontiguousarray(array))
     tensor = inputs.detach().cpu()
+    if len(tensor) and not tensor.numel():
+        raise DataError(f"X must hold numbers for every sample, got shape {tuple(tensor.shape)}")
     if tensor.ndim == 2:
         features = tensor.float()
         check_finite(features, where="X")

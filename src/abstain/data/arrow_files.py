@@ -1,5 +1,6 @@
 """CSV, Parquet and JSONL files to Arrow tables: in memory, or mapped from disk when too large."""
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from abstain.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_BLOCK = 1 << 24
+"""Bytes that Arrow reads at once: a row must fit in, and a text may be a whole book."""
 
 
 def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
@@ -78,7 +82,7 @@ def _read(path: Path, kept_as_text: Sequence[str]) -> "pa.Table":
         return csv.read_csv(path, **_csv_options(path, kept_as_text))
     import pyarrow.json as json
 
-    return json.read_json(path)
+    return json.read_json(path, json.ReadOptions(block_size=_BLOCK))
 
 
 def _stream(files: Sequence[Path], kept_as_text: Sequence[str], target: Path) -> None:
@@ -118,7 +122,7 @@ def _batches(path: Path, kept_as_text: Sequence[str]) -> "Iterator[pa.RecordBatc
     else:
         import pyarrow.json as json
 
-        yield from json.open_json(path)
+        yield from json.open_json(path, json.ReadOptions(block_size=_BLOCK))
 
 
 def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
@@ -128,6 +132,7 @@ def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
     delimiter, point = ("\t", ".") if path.suffix.lower() == ".tsv" else _punctuation(path)
     return {
         # Texts hold line ends; labels such as 007 and ids must not become numbers.
+        "read_options": csv.ReadOptions(block_size=_BLOCK),
         "parse_options": csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
             column_types={name: pa.string() for name in kept_as_text}, decimal_point=point
@@ -188,9 +193,11 @@ def _unreadable(path: Path, error: Exception) -> DataError:
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as bad:
+                    wide = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                     return DataError(
                         f"{path} must be UTF-8, got byte 0x{line[bad.start]:02x} in line {number}; "
-                        "convert it, for example with: iconv -f LATIN1 -t UTF-8"
+                        "convert it, for example with: "
+                        f"iconv -f {'UTF-16' if wide else 'LATIN1'} -t UTF-8"
                     )
     reason = " ".join(str(error).split())
     return DataError(f"{path} must be a readable {path.suffix[1:]} file, got: {reason}")

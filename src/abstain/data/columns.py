@@ -153,7 +153,8 @@ def _kind(table: "pa.Table", name: str, where: object) -> Kind:
         seen = [value for value in column[:_LOOKED_AT].to_pylist() if value]
         is_path = seen and all(value.lower().endswith(SUFFIXES) for value in seen)
         return "image" if is_path else "text"
+    vectors = "give its vectors as an array of features, or " * types.is_nested(type_)
     raise DataError(
         f"column {name!r} of {where} must hold numbers, text or images, got {type_}; "
-        f"leave it out with ignore={name!r}"
+        f"{vectors}leave it out with ignore={name!r}"
     )

@@ -7,6 +7,7 @@ from abstain.data.options import Options
 from abstain.data.require import require
 from abstain.data.rows import ArrowRows
 from abstain.data.tabular import read_arrow
+from abstain.data.wording import some
 from abstain.errors import DataError
 
 
@@ -24,12 +25,19 @@ def read_frame(source: object, options: Options) -> LabeledData:
         raise DataError(f"columns of the DataFrame must have different names, got {twice} twice")
     counted = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0
     ids = None if counted or "id" in frame.columns else [str(value) for value in frame.index]
+    again = frame.index[frame.index.duplicated()]
+    if ids is not None and len(again):
+        raise DataError(
+            f"the index of the DataFrame must name every row once, got {some(list(again))} again; "
+            "number the rows with reset_index(drop=True), or give a column id"
+        )
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException as error:
-        raise DataError(
-            f"columns of the DataFrame must be of one type each, got: {error}"
-        ) from error
+        reason = " ".join(map(str, error.args))
+        raise DataError(f"columns of the DataFrame must be of one type each, got: {reason}") from (
+            error
+        )
     return read_arrow(
         ArrowRows(table.replace_schema_metadata(None)),
         options,

@@ -50,7 +50,7 @@ def check_unique(ids: Sequence[str], name: str) -> None:
         return
     twice = [id_ for id_, count in Counter(ids).items() if count > 1]
     raise DataError(
-        f"ids of {name} must be unique, got {some(twice)} more than once; "
+        f"ids of {name} must be unique, got {some(twice)} at least twice; "
         "give every sample its own id, or drop the id column so that row numbers are used"
     )
 

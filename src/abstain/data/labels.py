@@ -114,7 +114,12 @@ def _as_texts(values: RawLabels, where: str) -> list[str]:
             f"{where} must give every row a label, got none in {len(missing)} rows: "
             f"{some(missing)}; fill them in or leave those rows out"
         )
-    return _whole_numbers([str(item).strip() for item in items], where)
+    return _whole_numbers([_text(item).strip() for item in items], where)
+
+
+def _text(label: object) -> str:
+    """As people read it: HDF5 and NumPy may hold texts as bytes."""
+    return label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else str(label)
 
 
 def _is_missing(value: object) -> bool:

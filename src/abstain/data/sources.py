@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from abstain.data.assemble import settle
 from abstain.data.budget import MEMORY_BUDGET
 from abstain.data.builtin import BUILTIN, read_builtin
@@ -76,9 +78,9 @@ def load(
     """
     options = Options(
         split=canonical(split),
-        label=label,
-        features=_as_tuple(features),
-        ignore=_as_tuple(ignore) or (),
+        label=None if label is None else _column("label", label),
+        features=_columns("features", features),
+        ignore=_columns("ignore", ignore) or (),
         categories=categories,
         weights=None if weights is None or is_weight_file(weights) else os.fspath(weights),
         data_dir=None if data_dir is None else Path(data_dir).expanduser(),
@@ -133,8 +135,21 @@ def _is_name(source: Source) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def _as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    return (names,) if isinstance(names, str) else None if names is None else tuple(names)
+def _columns(argument: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    several = [names] if isinstance(names, str | int | np.integer) else names
+    return tuple(_column(argument, name) for name in several)
+
+
+def _column(argument: str, name: object) -> str:
+    """The name of a column; those of a DataFrame may be numbers."""
+    if isinstance(name, str | int | np.integer):
+        return str(name)
+    raise DataError(
+        f"{argument} must name a column, got a {type(name).__name__}; labels in memory are given "
+        "with their inputs, as (X, y)"
+    )
 
 
 def _read_named(source: Source, options: Options) -> LabeledData:

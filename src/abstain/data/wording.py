@@ -17,7 +17,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     lowered = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), lowered, n=1)
-    return f"; did you mean {lowered[near[0]]}?" if near else ""
+    return f"; did you mean {_visible(lowered[near[0]])}?" if near else ""
 
 
 def some(items: Sequence[object], shown: int = SHOWN) -> str:
@@ -25,6 +25,14 @@ def some(items: Sequence[object], shown: int = SHOWN) -> str:
 
     >>> some(["a", "b", "c"], shown=2)
     'a, b and 1 more'
+    >>> some(["a", " b"])
+    "a, ' b'"
     """
-    text = ", ".join(str(item) for item in items[:shown])
+    text = ", ".join(_visible(item) for item in items[:shown])
     return text if len(items) <= shown else f"{text} and {len(items) - shown} more"
+
+
+def _visible(item: object) -> str:
+    """Between quotes where spaces around it, or that it is empty, would not be seen."""
+    text = str(item)
+    return text if text and text == text.strip() else repr(text)
