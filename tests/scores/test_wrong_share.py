@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 from simulated import set_aside, simulated_run
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
 
 from abstain.audit import audit
 from abstain.scores.held_out import HeldOut
-from abstain.scores.label_quality import label_quality
+from abstain.scores.label_quality import label_quality, label_quality_from_probabilities
 from abstain.scores.noise_rate import Interval, estimate_noise
 from abstain.scores.plateau import Beliefs, find_plateau
 from abstain.scores.wrong_share import share_by_first_epochs, share_by_whole_training
@@ -228,3 +230,61 @@ def test_where_samples_tell_nothing_all_labels_may_be_right(shares):
     found = audit((rng.normal(size=(800, 5)).astype(np.float32), labels))
     assert found.noise_rate.low == 0
     assert found.caution is not None
+
+
+def out_of_sample(seed, distance, rate=0.0, kind="symmetric", shares=(0.25,) * 4, samples=2000):
+    """Given and true labels, and cross-validated probabilities of points around four centres."""
+    rng = np.random.default_rng(seed)
+    true = rng.choice(4, samples, p=shares)
+    points = rng.normal(size=(4, 6))[true] * distance + rng.normal(size=(samples, 6))
+    flip = rng.random(samples) < rate
+    if kind == "one class":
+        given = np.where(flip & (true == 1), 3, true)
+    else:
+        moved = 1 if kind == "pairflip" else rng.integers(1, 4, samples)
+        given = np.where(flip, (true + moved) % 4, true)
+    folds = StratifiedKFold(4, shuffle=True, random_state=seed)
+    model = GaussianNB(var_smoothing=1e-2)
+    told = cross_val_predict(model, points, given, cv=folds, method="predict_proba")
+    return given, true, told
+
+
+def estimated(given, told):
+    return estimate_noise(label_quality_from_probabilities(told, given), given, 4)
+
+
+@pytest.mark.parametrize("distance", [1.0, 2.0])
+@pytest.mark.parametrize("shares", [(0.25,) * 4, (0.6, 0.2, 0.1, 0.1)])
+def test_out_of_sample_the_interval_covers(distance, shares):
+    covered = []
+    for seed in range(4):
+        for kind, rate in [*KINDS, ("one class", 0.3), ("symmetric", 0.0)]:
+            given, true, told = out_of_sample(seed, distance, rate, kind, shares)
+            covered.append(float((given != true).mean()) in estimated(given, told).rate)
+    assert np.mean(covered) >= 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_out_of_sample_wrong_labels_of_one_class_alone_are_counted(seed):
+    given, true, told = out_of_sample(seed, 2.0, 0.3, "one class")
+    estimate, wrong = estimated(given, told), given != true
+    assert abs(estimate.rate.value - wrong.mean()) < 0.02
+    assert estimate.is_label_issue[wrong].mean() > 0.6
+    clean = estimated(true, out_of_sample(seed, 2.0)[2])
+    assert clean.rate.value < 0.005
+    assert clean.rate.low == 0
+
+
+def test_out_of_sample_order_is_kept_where_beliefs_round_to_one():
+    """Odds of a million to one and more, all 1 in float32: the surer, the rarer an error."""
+    rng = np.random.default_rng(0)
+    true, log_odds = rng.integers(2, size=3000), rng.uniform(17, 40, 3000)
+    errs = rng.random(3000) < 0.4 * (1 - (log_odds - 17) / 23) ** 2
+    looks = np.where(errs, 1 - true, true)
+    told = np.empty((3000, 2))
+    told[np.arange(3000), looks], told[np.arange(3000), 1 - looks] = 1.0, np.exp(-log_odds)
+    assert (told.max(1).astype(np.float32) == 1).all()
+    estimate = estimate_noise(label_quality_from_probabilities(told, true), true, 2)
+    assert errs.mean() > 0.1
+    assert estimate.rate.value < 0.05
+    assert estimate.rate.low == 0

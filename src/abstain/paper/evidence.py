@@ -64,9 +64,18 @@ class Evidence:
 
 def summary(records: Sequence[Record]) -> Stat | None:
     """Mean and spread (standard deviation) of the test accuracy at the end, in %."""
-    if not records:
+    return _summary(records, [record.test_accuracy for record in records])
+
+
+def summary_at_stop(records: Sequence[Record]) -> Stat | None:
+    """The same after the last epoch, also of runs that keep the model of an earlier one."""
+    return _summary(records, [r.history.get("test_accuracy", [math.nan])[-1] for r in records])
+
+
+def _summary(records: Sequence[Record], accuracies: Sequence[float]) -> Stat | None:
+    if not records or any(math.isnan(accuracy) for accuracy in accuracies):
         return None
-    accuracy = 100 * np.array([record.test_accuracy for record in records])
+    accuracy = 100 * np.array(accuracies)
     spread = float(accuracy.std(ddof=1)) if len(accuracy) > 1 else math.nan
     epoch = float(np.mean([record.stop_epoch for record in records]))
     return Stat(float(accuracy.mean()), spread, len(accuracy), epoch)

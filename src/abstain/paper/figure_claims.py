@@ -27,6 +27,7 @@ def figure_claims(evidence: Evidence) -> list[Claim]:
         _learnability(evidence),
         _rejection(evidence),
         _robustness(evidence),
+        _good_range(evidence),
         _gap(evidence),
         _memorisation(evidence),
         _stopping(evidence),
@@ -123,6 +124,22 @@ def _robustness(evidence: Evidence) -> Claim:
     return Claim(statement, ours, judge(sum(pairs) / len(pairs)), target)
 
 
+def _good_range(evidence: Evidence) -> Claim:
+    target = "figure-robustness"
+    statement = (
+        "Lowering the payoff, as long as it stays above the critical one, gains over 10 points"
+    )
+    row = evidence.rows(target)[0]
+    payoffs = [c for c in evidence.columns(target) if c != "nll"]
+    found = {c: summary(learnt(evidence.records(target, row, c))) for c in payoffs}
+    means = {column: stat.mean for column, stat in found.items() if stat is not None}
+    if len(means) < 2:
+        return not_run(statement, target)
+    (lowest, low), (highest, high) = list(means.items())[0], list(means.items())[-1]
+    ours = f"{lowest} against {highest}: {low - high:+.1f}"
+    return Claim(statement, ours, judge(0.5 * (low > high) + 0.5 * (low - high > 10)), target)
+
+
 def _gap(evidence: Evidence) -> Claim:
     target = "figure-stages"
     row = evidence.rows(target)[0]
@@ -159,6 +176,17 @@ def _memorisation(evidence: Evidence) -> Claim:
     at = np.mean(np.nanargmax(accuracy, axis=1) + 1)
     ours = f"best {best.mean():.1f}% at epoch {at:.0f}, {last.mean():.1f}% at the end"
     return Claim(statement, ours, judge(sum(holds) / len(holds)), target)
+
+
+def gap_stage(records: list[Record]) -> tuple[int, int]:
+    """The first and the last epoch around the best in which accuracy is within a point of it."""
+    accuracy = 100 * curves(records, "test_accuracy").mean(axis=0)
+    best = int(np.nanargmax(accuracy))
+    far = np.flatnonzero(accuracy < accuracy[best] - _NEAR)
+    before, after = far[far < best], far[far > best]
+    first = before[-1] + 1 if len(before) else 0
+    last = after[0] - 1 if len(after) else len(accuracy) - 1
+    return int(first) + 1, int(last) + 1
 
 
 def _stopping(evidence: Evidence) -> Claim:

@@ -12,7 +12,13 @@ from abstain.errors import AbstainError
 from abstain.paper import critical
 from abstain.paper.auto_evidence import KINDS, Place, auto_records, best_published, courses
 from abstain.paper.evidence import Evidence, curves
-from abstain.paper.figure_claims import PAPER_CRITICAL, learnt, predicted_loss, predicted_stop
+from abstain.paper.figure_claims import (
+    PAPER_CRITICAL,
+    gap_stage,
+    learnt,
+    predicted_loss,
+    predicted_stop,
+)
 from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.record import BINS, Record
 from abstain.paper.targets import ABLATED, AUTO, Cell
@@ -75,7 +81,8 @@ def _rejection(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
     target = "figure-rejection"
     rows = evidence.rows(target)
     columns = {"gamblers_aes": "at the analytical stop", "gamblers": "at the end"}
-    figure.set_size_inches(3.4 * max(len(rows), 2), 5.2)
+    figure.set_size_inches(3.4 * max(len(rows), 2), 5.4)
+    figure.suptitle(f"{NAMES[rows[0][0]]}, payoff 9.99: rejection score of training samples")
     grid = figure.subplots(len(columns), len(rows), sharex=True, squeeze=False)
     middles = (np.arange(BINS) + 0.5) / BINS
     for across, row in enumerate(rows):
@@ -133,6 +140,9 @@ def _stages(evidence: Evidence, figure: Any) -> None:  # noqa: ANN401
         ("loss", INK, "all labels", parts.total),
         ("clean_loss", GREEN, "right labels", parts.clean),
     )
+    if records:
+        first, last = gap_stage(records)
+        axes.axvspan(first - 0.5, last + 0.5, color="0.92", lw=0, label="gap stage")
     for column, colour, label, predicted in lines:
         _band(axes, records, column, colour, label)
         axes.axhline(float(predicted), color=colour, ls=":", lw=1.2)

@@ -12,6 +12,7 @@ from abstain.paper.reasons import reasons
 from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.record import Record
 from abstain.paper.remarks import CAPTIONS
+from abstain.paper.speed_claims import speed_claims
 from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
 from abstain.paper.trials import TABLES, Column
 from abstain.report.numbers import many
@@ -27,7 +28,7 @@ _DIFFERENCES = (
 
 def all_claims(evidence: Evidence) -> list[Claim]:
     """Every claim of the paper with its verdict."""
-    return [*figure_claims(evidence), *table_claims(evidence)]
+    return [*figure_claims(evidence), *table_claims(evidence), *speed_claims(evidence)]
 
 
 def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
@@ -53,14 +54,15 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
 
 def _head(evidence: Evidence) -> str:
     what = what_was_run(evidence.known, evidence.scale)
+    quick = "--quick " if evidence.scale.quick else ""
     return (
         "# The paper, run again\n\n"
         "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
         "and figures from our own runs, beside what it publishes. This page is generated from "
-        f"`results/` by `abstain reproduce --from results`. {what}\n\n"
-        "Accuracy is that of the last epoch (for a stop, of the model it stops at) on the whole "
-        "test set, without a look at true labels at any point: mean ± standard deviation over n "
-        "seeds. A seed decides the noise, the initial weights and the order. Our own method, which "
+        f"`results/` by `abstain reproduce {quick}--from results`. {what}\n\n"
+        "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
+        "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
+        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, the initial weights and the order. Our own method, which "
         "needs to know nothing of the noise, has [a page of its own](auto.md). In figures, "
         "lines are means over seeds and bands their range, unless said otherwise."
     )
@@ -111,9 +113,30 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
         ]
         lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
     parts = [_explain(stops), "\n".join(lines), CAPTIONS[target.name]]
+    parts += _unstopped(evidence, target)
     if why := reasons(trials.columns(evidence, target.name)):
         parts.append(f"{_DIFFERENCES}\n\n" + "\n".join(why))
     return parts
+
+
+def _unstopped(evidence: Evidence, target: Target) -> list[str]:
+    """Where the analytical stop of a table never stopped: its accuracy is then that of the end."""
+    said = []
+    for cell in evidence.cells(target.name):
+        records = evidence.records(target.name, cell.row, cell.column)
+        epochs = cell.base.recipe.epochs or math.inf
+        never = [record for record in records if record.stop_epoch >= epochs]
+        if never and cell.base.recipe.stop == "analytical":
+            where = f"{NAMES[cell.row[0]]} r = {cell.row[1]:g}"
+            said.append(
+                f"{METHODS[cell.column]}, {where} ({len(never)} of {many(len(records), 'run')})"
+            )
+    if not said or evidence.scale.quick:
+        return []
+    return [
+        f"Never stopped by all epochs: {'; '.join(said)}. The loss stays above the predicted one, "
+        "which is that of a network that learns every right label."
+    ]
 
 
 def _differences(evidence: Evidence) -> str:

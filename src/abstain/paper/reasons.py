@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from abstain.paper.recipes import METHODS, NAMES
 from abstain.paper.remarks import notes
-from abstain.paper.trials import Column, Trial
+from abstain.paper.trials import Column, Trial, explains, meets
 
 
 def reasons(columns: Sequence[Column]) -> list[str]:
@@ -52,7 +52,7 @@ def _why(column: Column) -> str:
 def _numbers(column: Column, trial: Trial) -> str:
     """What a trial gives, where ours differs and it was tried."""
     rates = [rate for rate in column.differing if rate in trial.stats] or list(trial.stats)
-    given = ", ".join(f"{trial.stats[rate].mean:.1f}" for rate in rates)
+    given = ", ".join(_given(column, trial, rate) for rate in rates)
     whole = rates == column.differing
     at = "" if whole else f" at {_several([f'{rate:g}' for rate in rates])}"
     return f"{trial.what} ({given}{at})"
@@ -72,10 +72,21 @@ def _in_part(column: Column, trial: Trial) -> str:
 def _against(column: Column, trial: Trial, rates: Sequence[float]) -> str:
     return _several(
         [
-            f"{rate:g} ({trial.stats[rate].mean:.1f} against {column.paper[rate].mean:.1f})"
+            f"{rate:g} ({_given(column, trial, rate)} against {column.paper[rate].mean:.1f})"
             for rate in rates
         ]
     )
+
+
+def _given(column: Column, trial: Trial, rate: float) -> str:
+    """What a trial gives; with its spread where that alone keeps it from explaining anything."""
+    tried, ours, theirs = trial.stats[rate], column.ours[rate], column.paper[rate]
+    wide = (
+        rate in column.differing
+        and meets(tried, ours, theirs)
+        and not explains(tried, ours, theirs)
+    )
+    return f"{tried.mean:.1f}" + (f" ± {tried.spread:.1f}" if wide else "")
 
 
 def _several(parts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from abstain.paper.evidence import Evidence, Stat, curves
+from abstain.paper.evidence import Evidence, Stat, curves, summary_at_stop
 from abstain.paper.published import Published, published
 from abstain.paper.targets import DIFFERENCES
 from abstain.paper.variants import PAIRFLIP, STOPPING, SYMMETRIC, VARIANTS
@@ -108,8 +108,13 @@ def explains(tried: Stat, ours: Stat, theirs: Published) -> bool:
     False
     """
     half = abs(ours.mean - theirs.mean) / 2
-    left = abs(tried.mean - theirs.mean)
-    return left <= half and _known(tried.spread) <= half and not differ(tried, theirs)
+    return meets(tried, ours, theirs) and _known(tried.spread) <= half
+
+
+def meets(tried: Stat, ours: Stat, theirs: Published) -> bool:
+    """Whether a trial meets the paper's number by its mean, however wide its spread is."""
+    half = abs(ours.mean - theirs.mean) / 2
+    return abs(tried.mean - theirs.mean) <= half and not differ(tried, theirs)
 
 
 def columns(evidence: Evidence, target: str) -> list[Column]:
@@ -135,6 +140,7 @@ def _column(evidence: Evidence, target: str, data: str, method: str) -> Column:
     trials = (
         *_variants(evidence, column),
         *_elsewhere(evidence, column),
+        *_at_stop(evidence, column),
         *_earlier(evidence, column),
     )
     return Column(target=target, data=data, method=method, paper=paper, ours=ours, trials=trials)
@@ -163,6 +169,22 @@ def _elsewhere(evidence: Evidence, column: Column) -> Iterable[Trial]:
         if (stat := evidence.stat(target or column.target, (column.data, rate), method))
     }
     return [Trial(what, stats)] if stats else []
+
+
+def _at_stop(evidence: Evidence, column: Column) -> Iterable[Trial]:
+    """The last model of a stop that keeps an earlier one."""
+    if column.method != "validation" or not column.differing:
+        return []
+    stats = {
+        rate: stat
+        for rate in column.ours
+        if (
+            stat := summary_at_stop(
+                evidence.records(column.target, (column.data, rate), "validation")
+            )
+        )
+    }
+    return [Trial("the model at the stop, not of the best epoch", stats)] if stats else []
 
 
 def _earlier(evidence: Evidence, column: Column) -> Iterable[Trial]:

@@ -77,8 +77,13 @@ def weakness(
     return max(
         ramp(errs, _WEAK) * (1 - known),
         ramp(lag, _LEVEL),
-        ramp(_like_a_guess(whole.predicted, given), _GUESS),
+        guessing(whole, given),
     )
+
+
+def guessing(beliefs: Beliefs, given: Integers) -> float:
+    """How far beliefs have nothing to do with the labels."""
+    return ramp(_like_a_guess(beliefs.predicted, given), _GUESS)
 
 
 def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, float]:

@@ -12,7 +12,13 @@ from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import NoiseModel, fit_noise_model
-from abstain.scores.plateau import UNKNOWN, Beliefs
+from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
+from abstain.scores.wrong_share import (
+    WrongShare,
+    share_by_first_epochs,
+    share_by_whole_training,
+    share_out_of_sample,
+)
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
@@ -97,21 +103,20 @@ def label_quality(
         dealt = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
         ranked = (evidence + dealt) * np.float32(0.5)
     rival = _rival(snapshots)
-    whole = None
-    if numbers[:2] == [0, 1]:
+    classes = _num_classes(labels, rival)
+    plateaus = [find_plateau(epoch, labels, classes)[0] for epoch in epochs]
+    share = share_by_first_epochs(labels, early, plateaus, _contradicted(single, labels), classes)
+    if held_out is not None and numbers[:2] == [0, 1]:
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
         whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, early))
+        share = share_by_whole_training(labels, whole, plateaus[0], held_out, share)
     return _judged(
         labels,
         rival=rival,
         evidence=ranked,
-        early=early,
-        epochs=epochs,
-        contradicted=_contradicted(single, labels),
+        share=share,
         rival_share=_share(belief - margin, belief),
-        held_out=held_out,
-        whole=whole,
         abstention=ledger.abstention.numpy(force=True),
     )
 
@@ -139,7 +144,7 @@ def label_quality_from_probabilities(
     labels = checked_labels(given, len(beliefs), beliefs.shape[1])
     rows = len(beliefs)
     belief, rival_belief = np.empty(rows, np.float32), np.empty(rows, np.float32)
-    rival = np.empty(rows, np.int32)
+    rival, odds = np.empty(rows, np.int32), np.empty(rows, np.float32)
     for begin in range(0, rows, _ROWS_AT_ONCE):  # a copy of all would double the memory
         part = slice(begin, begin + _ROWS_AT_ONCE)
         _check_probabilities(beliefs[part])
@@ -149,24 +154,28 @@ def label_quality_from_probabilities(
         others[index, labels[part]] = -1
         rival[part] = others.argmax(1)
         rival_belief[part] = others[index, rival[part]]
-    early = Beliefs(
+        # Not the belief itself: many a model's rounds to 1, but not what it leaves to the others.
+        others[index, labels[part]] = belief[part]
+        top = others.argmax(1)
+        most = others[index, top]
+        others[index, top] = 0
+        odds[part] = np.log((most + _TINY) / (others.sum(1) + _TINY))
+    told = Beliefs(
         predicted=np.where(rival_belief > belief, rival, labels),
-        confidence=np.maximum(rival_belief, belief),
+        confidence=odds,
     )
     return _judged(
         labels,
         rival=rival,
         evidence=np.log((belief + EVIDENCE_FLOOR) / (rival_belief + EVIDENCE_FLOOR)),
-        early=early,
-        epochs=(early,),
-        contradicted=_contradicted((early,), labels),
+        share=share_out_of_sample(labels, told, beliefs.shape[1]),
         rival_share=_share(rival_belief, belief),
         abstention=np.full(rows, np.nan, np.float32),
-        num_classes=beliefs.shape[1],
     )
 
 
 _ROWS_AT_ONCE = 2**16
+_TINY = np.finfo(np.float32).tiny
 _FEW_TO_MANY = (3_000, 10_000)  # samples; see `_sureness`
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
@@ -176,19 +185,11 @@ def _judged(
     *,
     rival: npt.NDArray[np.int32],
     evidence: Floats,
-    early: Beliefs,
-    epochs: Sequence[Beliefs],
-    contradicted: float,
+    share: WrongShare,
     rival_share: Floats,
     abstention: Floats,
-    num_classes: int = 0,
-    held_out: HeldOut | None = None,
-    whole: Beliefs | None = None,
 ) -> LabelQuality:
-    classes = max(num_classes, int(given.max()) + 1, int(rival.max()) + 1, 2)
-    noise = fit_noise_model(
-        given, rival, evidence, early, epochs, contradicted, classes, held_out, whole
-    )
+    noise = fit_noise_model(given, rival, evidence, share)
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
     confidence = np.where(doubted, wrong * rival_share, 1 - wrong)
@@ -200,6 +201,10 @@ def _judged(
         abstention=abstention,
         noise=noise,
     )
+
+
+def _num_classes(*labels: npt.NDArray[np.int32]) -> int:
+    return max(2, *(int(x.max()) + 1 for x in labels))
 
 
 def _ascending(values: Floats) -> Labels:

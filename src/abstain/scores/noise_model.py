@@ -7,28 +7,20 @@ two up then make the odds that its label is right, shifted so that as many label
 wrong as are.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
 
-from abstain.scores.held_out import HeldOut
 from abstain.scores.plateau import (
     UNKNOWN,
-    Beliefs,
     Doubles,
     Floats,
     Integers,
     concentration,
-    find_plateau,
     shrunk_rates,
 )
-from abstain.scores.wrong_share import (
-    WrongShare,
-    share_by_first_epochs,
-    share_by_whole_training,
-)
+from abstain.scores.wrong_share import WrongShare
 
 # How much a unit of evidence counts. On planted errors the slope of the truth was within a third of
 # this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict of
@@ -68,15 +60,7 @@ class NoiseModel:
 
 
 def fit_noise_model(
-    given: Integers,
-    rival: Integers,
-    evidence: Floats,
-    early: Beliefs,
-    epochs: Sequence[Beliefs],
-    contradicted: float,
-    num_classes: int,
-    held_out: HeldOut | None = None,
-    whole: Beliefs | None = None,
+    given: Integers, rival: Integers, evidence: Floats, share: WrongShare
 ) -> NoiseModel:
     """Fit the model.
 
@@ -84,20 +68,10 @@ def fit_noise_model(
         given: (N,) given labels.
         rival: (N,) likeliest other class; `UNKNOWN` where the sample was not seen.
         evidence: (N,) log odds of the given label over its rival; NaN where it was not seen.
-        early: Beliefs of the first epochs, to find the plateau on.
-        epochs: Beliefs of single epochs in order, to compare with.
-        contradicted: Share of labels that the model contradicts in the end.
-        num_classes: Number of classes m.
-        held_out: How good the model was on labels set aside, where some were.
-        whole: What was believed over the whole training, and how surely while labels were unknown.
+        share: How many labels are wrong, and the counts of which classes contradict which.
     """
     known = rival != UNKNOWN
-    plateaus = [find_plateau(epoch, given, num_classes)[0] for epoch in epochs]
-    share = share_by_first_epochs(given, early, plateaus, contradicted, num_classes)
-    slope = _SLOPE
-    if held_out is not None and whole is not None:
-        share = share_by_whole_training(given, whole, plateaus[0], held_out, share)
-        slope = share.trust * _SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
+    slope = share.trust * _SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     evidence = np.where(known, evidence, np.float32(0))

@@ -58,12 +58,12 @@ class NoiseEstimate:
         The interval has the uncertainty of the rate in it, that of the draw, and what the odds
         leave out.
 
-        >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
-        >>> given = [0] * 60 + [1] * 50 + [0] * 10
+        >>> probabilities = [[0.9, 0.1]] * 600 + [[0.1, 0.9]] * 600
+        >>> given = [0] * 600 + [1] * 500 + [0] * 100
         >>> from abstain.scores.label_quality import label_quality_from_probabilities
         >>> quality = label_quality_from_probabilities(probabilities, given)
-        >>> round(estimate_noise(quality, given, 2).expected_wrong(10).value)
-        10
+        >>> round(estimate_noise(quality, given, 2).expected_wrong(100).value)
+        98
         """
         samples = len(self.wrong_probability)
         if not 0 <= budget <= samples:
@@ -100,7 +100,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
     >>> given = [0] * 600 + [1] * 500 + [0] * 100
     >>> estimate = estimate_noise(label_quality_from_probabilities(probabilities, given), given, 2)
     >>> 1 / 12 in estimate.rate, int(estimate.is_label_issue.sum())
-    (True, 99)
+    (True, 100)
     """
     labels = checked_labels(given, len(quality), num_classes)
     noise = quality.noise

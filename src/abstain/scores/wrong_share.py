@@ -13,7 +13,7 @@ Two ways, each by a `plateau`:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,8 @@ _POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
 _LENIENT = (2.0, 2.5, 3.0)
 # The very surest are so partly because of their labels: so many, and this part of all, are needed.
 _FEWEST, _LEAST_PART = 300, 0.2
+# Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
+_UNSEEN_ERRORS = 0.25
 _KEPT = 0.5  # part of a weak model's errors that its whole training keeps
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
@@ -119,7 +121,10 @@ def share_by_whole_training(
         held_out: Labels set aside.
         early: The share as the first epochs have it.
     """
-    plateau, counts, by_class, classes = _read(given, whole, len(early.counts))
+    plateau, counts, by_class, classes = _read(given, whole, len(early.counts), mended=True)
+    # Of classes whose labels alone are wrong, the model is less sure than of others.
+    added = max(classes.added, by_class.disagreement - plateau.disagreement)
+    classes = replace(classes, added=added)
     value, counts = classes.believed(plateau.disagreement, counts, held_out)
     by_heart = doubts.learnt_by_heart(whole.predicted != given, first, held_out)
     value += by_heart * max(0.0, first.disagreement - value)
@@ -152,22 +157,59 @@ def share_by_whole_training(
     )
 
 
+def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
+    """Disagreement on the plateau of beliefs that no label had a part in, of a cross-validation.
+
+    None of them is learnt by heart, and all labels are set aside: their errors are bounded by how
+    many are contradicted, and single classes are taken at their word.
+
+    Args:
+        given: (N,) given labels.
+        told: What was believed of each sample, and how surely, by models not trained on it.
+        num_classes: Number of classes m.
+    """
+    plateau, _, by_class, classes = _read(given, told, num_classes, mended=False)
+    accuracy = float((told.predicted == given).mean())
+    held_out = HeldOut(epoch=0, accuracy=accuracy, rows=np.arange(len(given)))
+    value = plateau.disagreement + classes.added
+    errors = held_out.errors(value)
+    error = standard_error(value, plateau.samples, 1 - plateau.share)
+    half = _Z * float(np.hypot(error, _UNSEEN_ERRORS * errors))
+    # Labels of single classes may be right ones, of classes that the model mixes up.
+    low = value - max(errors, classes.added) - half
+    high = max(value, by_class.disagreement) + half
+    overlap, steep = doubts.overlap(by_class, plateau, len(given))
+    guessing = doubts.guessing(told, given)
+    sure = (1 - guessing) * (1 - steep) * (1 - doubts.no_more_than_a_guess(given, held_out))
+    # As for a whole training.
+    kept = _KEPT * max(guessing, overlap)
+    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    return WrongShare(
+        value=value,
+        low=max(0.0, min(low * sure, value)),
+        high=min(1.0, high),
+        plateau=plateau,
+        counts=classes.counts,
+        trust=1 - guessing,
+        overlap=overlap,
+    )
+
+
 def _read(
-    given: Integers, whole: Beliefs, num_classes: int
+    given: Integers, whole: Beliefs, num_classes: int, mended: bool
 ) -> tuple[Plateau, Doubles, Plateau, SingleClasses]:
     """Of the surest of all the plateau and the counts; of each class's surest; single classes."""
-    least = max(_FEWEST / len(given), _LEAST_PART)
-    found = find_plateau(whole, given, num_classes, _LENIENT, least)
-    plateau, counts = without_kept_errors(*found, whole, given)
+    least = max(_FEWEST / len(given), _LEAST_PART) if mended else _LEAST_PART
+    plateau, counts = find_plateau(whole, given, num_classes, _LENIENT, least)
+    if mended:
+        plateau, counts = without_kept_errors(plateau, counts, whole, given)
     part = random_part(whole.predicted != UNKNOWN, ROWS)
     seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
     ranked = within_classes(seen)
-    found = find_plateau(ranked, given[part], num_classes, _LENIENT, least)
-    by_class, _ = without_kept_errors(*found, ranked, given[part])
-    classes = classes_by_themselves(seen, given[part], counts)
-    # Of classes whose labels alone are wrong, the model is less sure than of others.
-    added = max(classes.added, by_class.disagreement - plateau.disagreement)
-    return plateau, counts, by_class, SingleClasses(added=added, counts=classes.counts)
+    by_class, of_class = find_plateau(ranked, given[part], num_classes, _LENIENT, least)
+    if mended:
+        by_class, _ = without_kept_errors(by_class, of_class, ranked, given[part])
+    return plateau, counts, by_class, classes_by_themselves(seen, given[part], counts)
 
 
 def _second_opinion(plateau: Plateau, contradicted: float) -> float:
