@@ -4,7 +4,7 @@ import pytest
 from paper_runs import hand_made
 
 from abstain.paper.published import published
-from abstain.paper.recipes import METHODS
+from abstain.paper.recipes import METHODS, SETTINGS
 from abstain.paper.remarks import CAPTIONS
 from abstain.paper.reproduce import Places, find_known, publish
 from abstain.paper.targets import TARGETS, Scale
@@ -31,6 +31,34 @@ def test_page_shows_ours_beside_the_published_numbers(tmp_path):
     assert why.startswith("nll (0.2: -4.6, 0.5: +16.4, 0.65: +36.0, 0.8: +68.8), ")
     assert why.endswith(": **not explained.** Nothing was tried on it.")
     assert "| IMDB r = 0.3 |" in page
+
+
+def test_an_analytical_stop_that_never_stopped_is_named(tmp_path):
+    cells = TARGETS["table-symmetric"].cells(SCALE)
+    aes = {cell.row: cell.base for cell in cells if cell.column == "gamblers_aes"}
+    stops = {("cifar10", 0.2): (100, 100), ("cifar10", 0.5): (99.9, 100), ("mnist", 0.2): (3, 4)}
+    records = [
+        hand_made(aes[row].with_seed(seed), 0.9, stop)
+        for row, both in stops.items()
+        for seed, stop in enumerate(both)
+    ]
+    page = written(tmp_path, {record.name: record for record in records}, "table-symmetric")
+    (line,) = [line for line in page.splitlines() if line.startswith("Never stopped")]
+    assert "end: gambler's, AES on CIFAR-10 at r = 0.2 (2 of 2 runs); gambler's, AES on" in line
+    assert "at r = 0.5 (1 of 2 runs). The loss" in line
+    assert "MNIST" not in line
+
+
+def test_captions_name_the_settings_that_are_run():
+    mnist, cifar, imdb = (SETTINGS[data] for data in ("mnist", "cifar10", "imdb"))
+    words = CAPTIONS["table-symmetric"]
+    assert f"{mnist.epochs} epochs on MNIST and {cifar.epochs} elsewhere" in words
+    assert f"begins with {cifar.first} of cross-entropy" in words
+    assert f"takes {mnist.co_teaching}, and {imdb.co_teaching} on IMDB" in words
+    assert f"({mnist.first_guarded} on MNIST, {cifar.first_guarded} elsewhere)" in words
+    assert (mnist.first, cifar.epochs, cifar.first, cifar.co_teaching, cifar.first_guarded) == (
+        0, imdb.epochs, imdb.first, mnist.co_teaching, imdb.first_guarded
+    )  # fmt: skip
 
 
 def test_what_was_not_run_is_a_dash_with_the_way_to_run_it(tmp_path):

@@ -1,5 +1,7 @@
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from paper_runs import hand_made
 
@@ -75,6 +77,28 @@ def test_reasons_say_what_explains_what_does_in_part_and_what_does_not():
     )
     (line,) = reasons([column()])
     assert line.endswith("**not explained.** Nothing was tried on it.")
+
+
+def test_a_trial_that_only_its_spread_disqualifies_is_told_with_it():
+    wide = Trial("wide", {0.5: stat(80.0), 0.8: stat(70.1, 6.0)})
+    (line,) = reasons([replace(column(), trials=(wide,))])
+    assert line.endswith("wide gives 0.5, not 0.8 (70.1 ± 6.0 against 70.0).")
+    wider = Trial("wider", {0.2: stat(90.0, 6.0), 0.5: stat(60.0, 6.0), 0.8: stat(70.1, 6.0)})
+    (line,) = reasons([replace(column(), trials=(wider,))])
+    assert line.endswith("Tried, to no avail: wider (60.0, 70.1 ± 6.0).")
+
+
+def test_the_last_model_of_a_validation_stop_is_a_trial():
+    cells = [c for c in TARGETS["table-stopping"].cells(SCALE) if c.column == "validation"]
+    known = []
+    for cell in cells:
+        theirs = published("early_stopping").cell(*cell.row, "validation").mean / 100
+        falls = np.linspace(1.0, theirs, cell.base.recipe.epochs)
+        known.append(hand_made(cell.base, min(theirs + 0.3, 1.0), test_accuracy=falls))
+    for found in columns(Evidence(known, SCALE), "table-stopping"):
+        (trial,) = found.trials
+        assert trial.what == "the model at the stop, not of the best epoch"
+        assert found.settled_by(trial)
 
 
 def test_columns_of_which_the_same_is_to_be_said_share_a_line_and_notes_come_once():

@@ -135,7 +135,7 @@ def _good_range(evidence: Evidence) -> Claim:
     means = {column: stat.mean for column, stat in found.items() if stat is not None}
     if len(means) < 2:
         return not_run(statement, target)
-    (lowest, low), (highest, high) = list(means.items())[0], list(means.items())[-1]
+    (lowest, low), *_, (highest, high) = means.items()
     ours = f"{lowest} against {highest}: {low - high:+.1f}"
     return Claim(statement, ours, judge(0.5 * (low > high) + 0.5 * (low - high > 10)), target)
 

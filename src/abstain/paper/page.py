@@ -62,9 +62,10 @@ def _head(evidence: Evidence) -> str:
         f"`results/` by `abstain reproduce {quick}--from results`. {what}\n\n"
         "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
         "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
-        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, the initial weights and the order. Our own method, which "
-        "needs to know nothing of the noise, has [a page of its own](auto.md). In figures, "
-        "lines are means over seeds and bands their range, unless said otherwise."
+        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, "
+        "the initial weights and the order. Our own method, which needs to know nothing of the "
+        "noise, has [a page of its own](auto.md). In figures, lines are means over seeds and bands "
+        "their range, unless said otherwise."
     )
 
 
@@ -123,19 +124,19 @@ def _unstopped(evidence: Evidence, target: Target) -> list[str]:
     """Where the analytical stop of a table never stopped: its accuracy is then that of the end."""
     said = []
     for cell in evidence.cells(target.name):
+        recipe = cell.base.recipe
+        if recipe.stop != "analytical" or recipe.epochs is None or evidence.scale.quick:
+            continue
         records = evidence.records(target.name, cell.row, cell.column)
-        epochs = cell.base.recipe.epochs or math.inf
-        never = [record for record in records if record.stop_epoch >= epochs]
-        if never and cell.base.recipe.stop == "analytical":
-            where = f"{NAMES[cell.row[0]]} r = {cell.row[1]:g}"
-            said.append(
-                f"{METHODS[cell.column]}, {where} ({len(never)} of {many(len(records), 'run')})"
-            )
-    if not said or evidence.scale.quick:
+        never = sum(record.stop_epoch >= recipe.epochs for record in records)
+        if never:
+            where = f"{METHODS[cell.column]} on {NAMES[cell.row[0]]} at r = {cell.row[1]:g}"
+            said.append(f"{where} ({never} of {many(len(records), 'run')})")
+    if not said:
         return []
     return [
-        f"Never stopped by all epochs: {'; '.join(said)}. The loss stays above the predicted one, "
-        "which is that of a network that learns every right label."
+        f"Never stopped, and hence as good as at the end: {'; '.join(said)}. The loss stays above "
+        "the predicted one, which is that of a network that learns every right label."
     ]
 
 
