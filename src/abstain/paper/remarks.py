@@ -8,7 +8,8 @@ CAPTIONS = {
         "euc with a guard of 1e-8 after some epochs of cross-entropy (2 on MNIST, 10 elsewhere); "
         "*as released* is what the authors' code does: guard 1e-10, on MNIST from the first epoch. "
         "Training takes 50 epochs on MNIST and 100 elsewhere, where the gambler's loss begins with "
-        "10 of cross-entropy; Co-teaching+ takes 200, and 100 on IMDB. "
+        "10 of cross-entropy; Co-teaching+ takes 200, and 100 on IMDB, and has the mean of its two "
+        "networks. "
         "The last column has the network of Co-teaching+'s own code, an MLP 784-256-10."
     ),
     "table-stopping": (
