@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ import small_runs as small
 import torch
 from torch.nn.functional import cross_entropy
 
+from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.train.batches import Batches
 from abstain.train.recipe import Recipe
@@ -246,3 +248,19 @@ def test_a_given_warm_up_ends_when_it_says():
     assert trained.outcome == "all 5 epochs are done"
     with pytest.raises(AbstainError, match=r"warm_up_ends='held-out' .* got stop='validation'"):
         Recipe.of("auto", stop="validation")
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_labels_set_aside_count_by_their_weights(scale):
+    """Else a warm-up ends where it begins to contradict the very labels that are not to count."""
+    data = load(small.blobs(200))
+    weights = torch.rand(200, generator=torch.Generator().manual_seed(0)).round() * scale
+    trained = train(replace(data, weights=weights), Recipe.of("auto", epochs=1))
+    aside = torch.from_numpy(trained.held_out.rows)
+    inputs = trained.encoder.encode(data)[aside]
+    with torch.no_grad():
+        losses = cross_entropy(trained.model(inputs), data.given[aside], reduction="none")
+    expected = (losses * weights[aside]).sum() / weights[aside].sum()
+    assert trained.history.epochs[0]["validation_loss"] == pytest.approx(float(expected), rel=1e-5)
+    none = train(replace(data, weights=torch.zeros(200)), Recipe.of("auto", epochs=1))
+    assert none.history.epochs[0]["validation_loss"] > 0

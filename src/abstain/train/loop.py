@@ -219,6 +219,7 @@ class Loop:
         if task.hold_out is not None and not (warm_up and warm_up.ended):
             # In a warm-up these are trained on later: the ledger is to know every sample alike.
             held_out = self._evaluate(task.hold_out, task.given, visits=warm_up is not None)
+            held_out[0] *= self._importance(task.hold_out)
             row["validation_loss"], row["validation_accuracy"] = held_out.mean(1).tolist()
         row["seconds"] = time.monotonic() - self._epoch_began
         self._epoch_began = time.monotonic()
@@ -320,6 +321,13 @@ class Loop:
                 self.ledger.update(index, logits, given, epoch=self.position.epoch)
         self.model.train()
         return self._add_up(figures)[:, batches.rows.to(labels.device)].cpu()
+
+    def _importance(self, batches: Batches) -> Tensor:
+        """How much each sample counts, 1 on average."""
+        if self.task.weights is None:
+            return torch.ones(len(batches.rows))
+        weights = self.task.weights.cpu()[batches.rows]
+        return weights / weights.mean() if weights.any() else torch.ones_like(weights)
 
     def whole_ledger(self) -> Ledger:
         """The ledger over all processes: every sample once."""
