@@ -4,13 +4,14 @@ import pytest
 from paper_runs import hand_made
 
 from abstain.paper.published import published
-from abstain.paper.recipes import METHODS, SETTINGS
+from abstain.paper.recipes import METHODS, SETTINGS, make_run
 from abstain.paper.remarks import CAPTIONS
 from abstain.paper.reproduce import Places, find_known, publish
 from abstain.paper.targets import TARGETS, Scale
 from abstain.paper.variants import VARIANTS
 
 SCALE = Scale(seeds=2)
+MNIST_RATES = (0.2, 0.5, 0.65, 0.8)
 
 
 def some_records(*names):
@@ -47,6 +48,27 @@ def test_an_analytical_stop_that_never_stopped_is_named(tmp_path):
     assert "end: gambler's, AES on CIFAR-10 at r = 0.2 (2 of 2 runs); gambler's, AES on" in line
     assert "at r = 0.5 (1 of 2 runs). The loss" in line
     assert "MNIST" not in line
+
+
+def test_page_counts_the_numbers_that_come_out(tmp_path):
+    """Of the gambler's column on MNIST: one as published, two met at payoff 9.9, one by nothing."""
+    theirs = {rate: published("symmetric").cell("mnist", rate, "gamblers") for rate in MNIST_RATES}
+    ours = dict(zip(theirs, (0.0, -0.2, -0.2, -0.2), strict=True))
+    tried = dict(zip(theirs, (0.0, 0.0, 0.001, 0.2), strict=True))
+    known = {}
+    for rate, paper in theirs.items():
+        for base, off in (
+            (make_run("mnist", "gamblers", rate), ours[rate]),
+            (make_run("mnist", "gamblers", rate, payoff=9.9), tried[rate]),
+        ):
+            for run in (base, base.with_seed(1)):
+                known[run.name] = hand_made(run, paper.mean / 100 + off)
+    page = written(tmp_path, known, "table-symmetric", "differences")
+    assert (
+        "Of 4 numbers in its tables ours agree with 1 within three spreads; of the other 3, 2 are "
+        "met by [something that was tried](#what-was-tried-where-ours-differs)."
+    ) in page
+    assert "numbers in its tables" not in written(tmp_path / "none", {})
 
 
 def test_captions_name_the_settings_that_are_run():

@@ -18,11 +18,11 @@ from abstain.paper.trials import TABLES, Column
 from abstain.report.numbers import many
 
 _NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
-_TRIED = TARGETS[DIFFERENCES].title
+_THERE = "#" + TARGETS[DIFFERENCES].title.lower().replace(" ", "-")
 _MARKS = {"holds": "✔ holds", "in part": "◐ in part", "does not hold": "✘ does not hold"}
 _DIFFERENCES = (
     "Where ours is more than three spreads away: by how many points, and whether something that "
-    f"was tried explains it (numbers and rule: [below](#{_TRIED.lower().replace(' ', '-')}))."
+    f"was tried explains it (numbers and rule: [below]({_THERE}))."
 )
 
 
@@ -33,7 +33,7 @@ def all_claims(evidence: Evidence) -> list[Claim]:
 
 def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
     """The whole page as Markdown; `drawn` names the figures that there are files of."""
-    parts = [_head(evidence), _claims(evidence)]
+    parts = [_head(evidence), _claims(evidence), *_agreement(evidence)]
     for target in TARGETS.values():
         # Our own method has a page of its own; a try-out has nothing to differ from.
         if target.name == AUTO or (target.name == DIFFERENCES and evidence.scale.quick):
@@ -97,6 +97,20 @@ def _claims(evidence: Evidence) -> str:
             verdict = "(try-out)"
         lines.append(f"| {claim.statement} | {claim.ours} | {verdict} |")
     return "\n".join(lines)
+
+
+def _agreement(evidence: Evidence) -> list[str]:
+    """How many of the published numbers come out here, and how many by what was tried."""
+    found = [column for target in TABLES for column in trials.all_columns(evidence, target)]
+    numbers = sum(len(column.ours) for column in found)
+    if not numbers or evidence.scale.quick:
+        return []
+    differing = sum(len(column.differing) for column in found)
+    met = sum(len({r for t in c.trials for r in c.explained(t)}) for c in found)
+    return [
+        f"Of {numbers} numbers in its tables ours agree with {numbers - differing} within three "
+        f"spreads; of the other {differing}, {met} are met by [something that was tried]({_THERE})."
+    ]
 
 
 def _table(evidence: Evidence, target: Target) -> list[str]:

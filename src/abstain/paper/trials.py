@@ -119,14 +119,16 @@ def meets(tried: Stat, ours: Stat, theirs: Published) -> bool:
 
 def columns(evidence: Evidence, target: str) -> list[Column]:
     """The columns of a table that differ from the paper's or on which something was tried."""
-    paper = published(TABLES[target])
-    found = []
-    for data in dict.fromkeys(data for data, _ in evidence.rows(target)):
-        for method in paper.columns:
-            column = _column(evidence, target, data, method)
-            if column.differing or column.trials:
-                found.append(column)
-    return found
+    return [c for c in all_columns(evidence, target) if c.differing or c.trials]
+
+
+def all_columns(evidence: Evidence, target: str) -> list[Column]:
+    """The columns of a table that the paper has, on each data set."""
+    return [
+        _column(evidence, target, data, method)
+        for data in dict.fromkeys(data for data, _ in evidence.rows(target))
+        for method in published(TABLES[target]).columns
+    ]
 
 
 def _column(evidence: Evidence, target: str, data: str, method: str) -> Column:
