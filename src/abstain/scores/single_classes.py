@@ -25,14 +25,12 @@ class SingleClasses:
     counts: Doubles
     """(m, m) of predicted and given labels among the surest of all, or of such a class."""
 
-    def believed(self, share: float, counts: Doubles, held_out: HeldOut) -> tuple[float, Doubles]:
-        """The share and the counts of the surest of all, as far as single classes mend them.
+    def believed(self, rate: float, held_out: HeldOut) -> float:
+        """How far they are, from 0 to 1, if `rate` of all labels are wrong.
 
         Only a model that hardly errs can be taken at its word on each of them.
         """
-        errs = held_out.errors(share + self.added, SURELY)
-        mended = self.counts if errs <= _HARDLY[0] else counts
-        return share + self.added * (1 - ramp(errs, _HARDLY)), mended
+        return 1 - ramp(held_out.errors(rate, SURELY), _HARDLY)
 
 
 def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> SingleClasses:

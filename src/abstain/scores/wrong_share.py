@@ -13,7 +13,7 @@ Two ways, each by a `plateau`:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -124,8 +124,10 @@ def share_by_whole_training(
     plateau, counts, by_class, classes = _read(given, whole, len(early.counts), mended=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
     added = max(classes.added, by_class.disagreement - plateau.disagreement)
-    classes = replace(classes, added=added)
-    value, counts = classes.believed(plateau.disagreement, counts, held_out)
+    believed = classes.believed(plateau.disagreement + added, held_out)
+    value = plateau.disagreement + believed * added
+    if believed == 1:
+        counts = classes.counts
     by_heart = doubts.learnt_by_heart(whole.predicted != given, first, held_out)
     value += by_heart * max(0.0, first.disagreement - value)
 
@@ -133,7 +135,7 @@ def share_by_whole_training(
         np.hypot(half_width(value, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED)
     )
     low = value - held_out.errors(value, doubts.SURELY) - half
-    high = max(value, plateau.disagreement + classes.added) + half
+    high = max(value, plateau.disagreement + added) + half
     if first.disagreement > value:  # what was learnt by heart unseen
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
@@ -145,7 +147,9 @@ def share_by_whole_training(
     mended = 1 - doubts.not_mended(value, held_out)
     # value = r + kept · (1 − r) · errors(r), solved for r.
     kept = _KEPT * max(weak, overlap)
-    value = mended * max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    # Errors that are not mended yet do not leave a class a plateau of its own.
+    value = max(mended * value, min(believed * classes.added, value))
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
