@@ -169,6 +169,16 @@ def test_a_budget_must_be_a_time(minutes):
         Budget(minutes)
 
 
+def test_a_budget_leaves_time_for_what_follows():
+    assert Budget(10).allows(590)
+    assert not Budget(10, reserve=15).allows(590)
+    assert Budget(10, reserve=15).allows(580)
+    # Of a short one most is for training all the same.
+    assert Budget(0.2, reserve=15).allows(8)
+    assert not Budget(0.2, reserve=15).allows(10)
+    assert Budget(None, reserve=15).allows(1e9)
+
+
 def test_a_store_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path):
     (tmp_path / "file").touch()
     store, trainer = Store(tmp_path / "file/runs"), Trainer()

@@ -32,6 +32,8 @@ EXAMPLES = """
 
 # As many as a GPU trains in hardly more time than one; a CPU has nothing to gain.
 _STACKED_ON_GPU = 64
+# Seconds of a budget for results, figures and pages: what those of the whole paper take.
+_PAGES = 15.0
 
 
 def reproduce(
@@ -108,7 +110,7 @@ def reproduce(
         raise AbstainError("target must be given, for example table-symmetric or all, got none")
     targets = chosen(target or "all")
     scale = Scale(seeds=seeds or (1 if quick else 3), quick=quick)
-    limit = Budget(budget)
+    limit = Budget(budget, reserve=_PAGES)
     places = Places(out or Path("reproduction-quick" if quick else "."))
     kept = store or places.runs
     folders = [places.results, kept]

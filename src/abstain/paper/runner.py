@@ -51,14 +51,22 @@ class Quiet:
 class Budget:
     """Time that may be spent; it runs from when it is made.
 
+    Args:
+        minutes: How long; None for no end.
+        reserve: Seconds of it that are kept for what follows, but no more than a quarter.
+
     >>> Budget(None).allows(1e9), Budget(1).allows(61)
     (True, False)
+    >>> Budget(1).allows(50), Budget(1, reserve=20).allows(50), Budget(1, reserve=20).allows(44)
+    (True, False, True)
     """
 
-    def __init__(self, minutes: float | None) -> None:
+    def __init__(self, minutes: float | None, reserve: float = 0.0) -> None:
         if minutes is not None and not minutes >= 0:  # nor may it be no number
             raise AbstainError(f"budget must be at least 0 minutes, got {minutes:g}")
-        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+        self._end = None
+        if minutes is not None:
+            self._end = time.monotonic() + 60 * minutes - min(reserve, 60 * minutes / 4)
 
     def allows(self, seconds: float) -> bool:
         """Whether there is time for that much more."""
