@@ -117,6 +117,10 @@ class Audit:
             which = "labels set aside" if self.trained else "labels"
             more = ", hardly more than the commonest class alone would" if guesses else ""
             met = f" (it met {held_out.accuracy:.0%} of the {which}{more})"
+        # One that misses no more labels than may be wrong has not been shown to be weak.
+        misses = held_out is None or held_out.disagreement > self.noise_rate.high
+        is_shown = guesses or (self.estimate.trust < _WEAK_BELOW and misses)
+        be, are = ("is", "are") if is_shown else ("may be", "may be")
         more_telling = "probabilities of a better model."
         if self.trained:
             more_telling = (
@@ -124,8 +128,8 @@ class Audit:
                 "--epochs."
             )
         return (
-            f"The model is weak on these data{met}, or they do not tell their classes apart: part "
-            f"of what it doubts are errors of its own. What may tell more: {more_telling}"
+            f"The model {be} weak on these data{met}, or they do not tell their classes apart: "
+            f"part of what it doubts {are} errors of its own. What may tell more: {more_telling}"
         )
 
     def _is_like_a_guess(self, held_out: HeldOut) -> bool:
@@ -196,6 +200,7 @@ class Audit:
             "inputs": self.data.kind,
             "sources": dict(self.sources),
             "samples": len(self.data),
+            "skipped": len(self.data.skipped),
             "classes": list(classes),
             "noise_rate": _plain(self.noise_rate),
             "trust": round(self.estimate.trust, 3),

@@ -317,3 +317,16 @@ def test_advice_is_given_in_the_words_of_the_command_line(here, capsys):
     assert error_of(capsys, "audit", "photos").endswith("for example with --image-size 4\n")
     (here / "photos" / "cat" / "no.png").write_bytes(b"no image")
     assert error_of(capsys, "audit", "photos").endswith("or leave them out with --skip-bad\n")
+
+
+def test_what_was_left_out_is_said_everywhere(here):
+    for k in range(24):
+        name = here / "photos" / ("cat", "dog")[k % 2] / f"{k}.png"
+        name.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((4, 4), 200 * (k % 2) + k, dtype=np.uint8)).save(name)
+    (here / "photos" / "cat" / "no.png").write_bytes(b"no image")
+    output = run("audit", "photos", "--skip-bad", "--epochs", 2, "--out", "audit")
+    assert re.search(r"left out as unreadable +1\n", output)
+    assert json.loads((here / "audit" / "summary.json").read_text())["skipped"] == 1
+    page = (here / "audit" / "report.html").read_text()
+    assert "left out as unreadable</dt><dd>cat/no.png</dd>" in re.sub(r"</?bdi>", "", page)

@@ -1,5 +1,7 @@
 """What users bring that cannot be used: each has its own error, which says what to do."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -134,6 +136,21 @@ def test_split_named_twice(tmp_path, names):
         write(tmp_path / name, "x,label\n1,a\n")
     with pytest.raises(DataError, match="must name each split once"):
         load(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="who may read all files is refused none")
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet"])
+def test_a_file_that_may_not_be_read(tmp_path, name):
+    write(tmp_path / name, "x,label\n1,a\n2,b\n").chmod(0)
+    with pytest.raises(DataError, match=r"must be a readable .*Permission denied"):
+        load(tmp_path / name)
+
+
+def test_a_file_in_place_of_columns(tmp_path):
+    np.savez(tmp_path / "clip.npz", x=np.zeros((4, 2)))
+    for source in (write(tmp_path / "t.csv", "x,label\n1,a\n2,b\n"), (np.zeros((2, 2)), "ab")):
+        with pytest.raises(DataError, match=r"columns or one .npy .* got .*clip.npz; save"):
+            load(source, features=str(tmp_path / "clip.npz"))
 
 
 def test_missing_file_and_near_name(tmp_path):

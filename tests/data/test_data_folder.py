@@ -81,6 +81,18 @@ def test_unreadable_images_are_named_or_left_out(image_folder):
     assert load(root, skip_bad=True).skipped == data.skipped  # from the cache too
 
 
+@pytest.mark.parametrize("per_class", [3, 20])  # by their bytes, and by their names and sizes
+def test_links_that_lead_nowhere_are_unreadable(image_folder, per_class):
+    """As a data set has them whose large files are still to be fetched."""
+    root = image_folder(per_class=per_class)
+    (root / "cat" / "later.png").symlink_to(root / "nowhere.png")
+    with pytest.raises(DataError, match=r"1 unreadable: cat/later.png"):
+        load(root)
+    assert load(root, skip_bad=True).skipped == ("cat/later.png",)
+    (root / "nowhere.png").write_bytes((root / "cat" / "1.png").read_bytes())
+    assert load(root, skip_bad=True, labelled=False).skipped == ()
+
+
 def test_cut_image_is_unreadable(image_folder, make_png):
     root = image_folder()
     (root / "cat" / "0.png").write_bytes(make_png(3, (30, 30))[:60])

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -20,6 +21,8 @@ from abstain.report import render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.numbers import expectation
 from abstain.report.samples import Samples, data_uri
+from abstain.scores.held_out import HeldOut
+from abstain.scores.noise_rate import Interval
 
 from audits import blobs, hostile_data, write_texts
 
@@ -159,6 +162,18 @@ def test_a_weak_model_is_called_weak(digits):
         page = render(guessed)
         assert f'<p class="caution">{guessed.caution}</p>' in page
         assert "% believed</span>" not in page
+
+
+def test_what_is_not_shown_to_be_weak_may_be(digits):
+    open_rate = replace(digits.estimate, rate=Interval(value=0.2, low=0.0, high=0.3))
+    unsure = replace(digits.estimate, trust=0.2)
+    for estimate, accuracy, words in (
+        (open_rate, 0.85, r"may be weak .*met 85% of .* doubts may be errors"),
+        (unsure, 1.0, r"may be weak .*met 100% of .* doubts may be errors"),
+        (unsure, 0.4, r"is weak .*met 40% of .* doubts are errors"),
+    ):
+        met = HeldOut(epoch=2, accuracy=accuracy, rows=np.arange(200))
+        assert re.search(words, replace(digits, estimate=estimate, held_out=met).caution)
 
 
 def test_nothing_is_said_of_truth_unless_errors_were_planted():

@@ -144,6 +144,8 @@ def _say(verdict: "Audit", report: Path) -> None:
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, expected to be wrong": expectation(expected),
     }
+    if verdict.data.skipped:
+        lines["left out as unreadable"] = count(len(verdict.data.skipped))
     if len(verdict.duplicates):
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
     for name, value in lines.items():

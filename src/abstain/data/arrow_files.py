@@ -187,7 +187,8 @@ def _unlike(files: Sequence[Path], error: Exception) -> DataError:
 
 def _unreadable(path: Path, error: Exception) -> DataError:
     """Say what is wrong with a file: its bytes are not UTF-8, or what the reader said."""
-    if path.suffix.lower() in TABLE_SUFFIXES and path.suffix.lower() != ".parquet":
+    has_bytes = not isinstance(error, OSError)
+    if has_bytes and path.suffix.lower() in TABLE_SUFFIXES and path.suffix.lower() != ".parquet":
         with path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 try:

@@ -46,7 +46,11 @@ def fingerprint(files: Sequence[Path], *options: object) -> str:
     Beyond that, reading everything would cost as much as decoding, so path, size and time of
     change stand in.
     """
-    digest = hashlib.sha256(json.dumps([_VERSION, *options], default=str).encode())
+    # What cannot be read (a link that leads nowhere) is for the reader to name, or to leave out.
+    can_be_read = {path: os.access(path, os.R_OK) for path in files}
+    lost = [str(path) for path, can in can_be_read.items() if not can]
+    files = [path for path, can in can_be_read.items() if can]
+    digest = hashlib.sha256(json.dumps([_VERSION, *options, *lost], default=str).encode())
     stats = [path.stat() for path in files]
     if len(files) <= 16 and sum(stat.st_size for stat in stats) <= _HASHED_BYTES:
         for path in files:

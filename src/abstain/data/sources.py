@@ -91,6 +91,7 @@ def load(
         to_show=to_show,
         memory_budget=memory_budget,
     )
+    _check_no_files(options.features or ())
     data = _read_named(source, options) if _is_name(source) else _read_object(source, options)
     if weights is not None and is_weight_file(weights):
         data = read_weights(data, Path(weights))
@@ -140,6 +141,15 @@ def _columns(argument: str, names: str | Sequence[str] | None) -> tuple[str, ...
         return None
     several = [names] if isinstance(names, str | int | np.integer) else names
     return tuple(_column(argument, name) for name in several)
+
+
+def _check_no_files(features: Sequence[str]) -> None:
+    """A file that is no `.npy` would pass for a column, and an image folder has none to miss."""
+    if files := [name for name in features if Path(name).suffix and Path(name).is_file()]:
+        raise DataError(
+            f"features must be columns or one .npy with a row of numbers per sample, got {files[0]}"
+            "; save the numbers with numpy.save"
+        )
 
 
 def _column(argument: str, name: object) -> str:

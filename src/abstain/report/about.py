@@ -5,6 +5,7 @@ from shlex import quote
 
 from abstain.audit import Audit
 from abstain.data.given_features import is_feature_file
+from abstain.data.wording import some
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
@@ -16,6 +17,8 @@ from abstain.train.run import Trained
 def how(audit: Audit) -> Markup:
     """Source, method, settings, seeds, versions and time."""
     facts: dict[str, object] = {"source": audit.sources.get("train") or "data in memory"}
+    if audit.data.skipped:
+        facts["left out as unreadable"] = some(audit.data.skipped)
     if audit.trained is None:
         facts["method"] = "from probabilities that were given; nothing was trained"
         note = "The scores come from the probabilities alone."
