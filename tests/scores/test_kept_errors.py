@@ -4,7 +4,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from abstain.scores.kept_errors import _POWER, _SPREAD, _USUAL, _slope, without_kept_errors
+from abstain.scores.kept_errors import _POWER, _SPREAD, _slope, without_kept_errors
 from abstain.scores.plateau import PARTS, Beliefs, find_plateau, tenths
 
 LENIENT = (2.0, 2.5, 3.0)
@@ -93,7 +93,7 @@ def test_the_slope_is_the_least_squares_one(seed, rate, samples):
     def loss(x):
         level, slope = x
         misfit = np.square(parts - level - slope * shape).sum() / variance
-        return misfit + ((slope / (_POWER + 1) - _USUAL) / _SPREAD) ** 2
+        return misfit + (slope / (_POWER + 1) / _SPREAD) ** 2
 
     best = minimize(loss, [rate, 0.0], bounds=[(None, None), (0, None)]).x[1]
     assert _slope(curve, samples) == pytest.approx(best, abs=2e-3)

@@ -25,8 +25,8 @@ from abstain.scores.plateau import (
 
 # Errors are as frequent as this power of the rank among all samples, from the surest, 0, to 1.
 _POWER = 3
-# Share of all labels that are errors of the model, and its standard deviation, before any is seen.
-_USUAL, _SPREAD = 0.01, 0.01
+# Share of all labels that are errors of the model, as a standard deviation, before any is seen.
+_SPREAD = 0.015
 # A class is hardly known if it is predicted less often than this part of how often it is given.
 _HARDLY_KNOWN = 0.5
 _HALF = PARTS // 2 - 1  # place of the surer half in a curve
@@ -76,7 +76,7 @@ def _of_classes_hardly_known(
 def _slope(curve: Doubles, samples: float) -> float:
     """By how much more the least sure sample is contradicted than the surest; never less.
 
-    Least squares over the tenths of the curve, drawn to what is usual.
+    Least squares over the tenths of the curve, drawn to none.
 
     >>> level = np.full(10, 0.2)
     >>> rising = level + 0.1 * (np.arange(1, 11) / 10) ** 3 / 4
@@ -89,9 +89,6 @@ def _slope(curve: Doubles, samples: float) -> float:
     contrary = np.diff(curve * np.arange(1, PARTS + 1), prepend=0.0)
     share = float(curve[-1])
     precision = samples / PARTS / max(share * (1 - share), 1 / samples)
-    usual, weight = _USUAL * (_POWER + 1), (_SPREAD * (_POWER + 1)) ** -2
-    return max(
-        0.0,
-        float(shape @ contrary * precision + usual * weight)
-        / float(shape @ shape * precision + weight),
-    )
+    weight = (_SPREAD * (_POWER + 1)) ** -2
+    slope = shape @ contrary * precision / (shape @ shape * precision + weight)
+    return max(0.0, float(slope))
