@@ -110,6 +110,12 @@ def test_a_killed_audit_is_taken_up_to_the_same_verdict(planted):
     assert SavedAudit.open(planted.folder).summary["flagged"] == planted.flagged
 
 
+def test_a_training_that_is_taken_up_leaves_the_verdict_on_it(planted):
+    before = (planted.folder / "summary.json").read_bytes()
+    abstain.train(folder=planted.folder, resume=True)
+    assert (planted.folder / "summary.json").read_bytes() == before
+
+
 def test_true_labels_are_not_looked_at_unless_they_are_the_planted_ones():
     x, y = blobs()
     data = load((x, y))
@@ -256,7 +262,7 @@ def test_folders_that_are_no_audit_are_told_apart(tmp_path):
     with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
         SavedAudit.open(tmp_path / "nowhere")
     abstain.train(blobs(60), SHORT, folder=tmp_path / "run")
-    with pytest.raises(AbstainError, match="that of a training"):
+    with pytest.raises(AbstainError, match=r"that of a training; .* abstain audit --resume .*run"):
         SavedAudit.open(tmp_path / "run")
 
 

@@ -288,7 +288,7 @@ class SavedAudit:
         if not isinstance(summary, dict) or summary.get("kind") != "audit":
             raise AbstainError(
                 f"audit must be the folder of an audit, got {folder}, which is that of a training; "
-                "run: abstain audit SOURCE"
+                f"audit it with: abstain audit --resume {folder}"
             )
         if summary.get("format") != FORMAT:
             raise AbstainError(

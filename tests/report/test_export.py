@@ -54,6 +54,16 @@ def test_issues_are_written_as_they_are(texts, tmp_path, suffix, flagged):
     assert table.column_names == found.issues.column_names
 
 
+def test_neither_the_source_nor_the_audit_is_written_over(texts):
+    found, path = texts
+    before = path.read_bytes()
+    for write in (export_issues, export_cleaned):
+        for target in (path, found.folder / "issues.csv"):
+            with pytest.raises(AbstainError, match="no file of the source or of the audit"):
+                write(found, target)
+    assert path.read_bytes() == before
+
+
 def test_dropping_leaves_every_other_row_as_it_was(texts, tmp_path):
     found, path = texts
     before, wrong = rows_of(path), flagged_ids(found)

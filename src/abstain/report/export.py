@@ -51,6 +51,7 @@ def export_issues(
     audit: SavedAudit, path: str | os.PathLike[str], *, flagged: bool = False
 ) -> Exported:
     """The table of issues as CSV or Parquet, by the ending of the name."""
+    _check_own_files(audit, Path(path))
     table = audit.issues
     if flagged:
         table = table.filter(table.column("is_label_issue"))
@@ -81,6 +82,7 @@ def export_cleaned(
     if not 0 <= min_confidence <= 1:
         raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
     target = Path(path)
+    _check_own_files(audit, target)
     data = audit.load()
     repaired = _repair(audit, data, fix, min_confidence)
     rows, folder = _own_rows(audit, data), _folder_of(_sources(audit))
@@ -193,6 +195,14 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
     return _Repaired(
         keep=keep, labels=labels, weights=weights, relabelled=relabelled, unsure=unsure
     )
+
+
+def _check_own_files(audit: SavedAudit, target: Path) -> None:
+    """Neither the data that were audited nor the verdict on them are ever written over."""
+    sources = _sources(audit)
+    own = [Path(str(sources["train"])), *_table_files(sources), *audit.folder.iterdir()]
+    if target.exists() and any(path.exists() and target.samefile(path) for path in own):
+        raise AbstainError(f"out must be no file of the source or of the audit, got {target}")
 
 
 def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:

@@ -142,7 +142,16 @@ class RunFolder:
         with self.writing():
             history.write(self.path)
             pq.write_table(pa.table(table), self.path / "ledger.parquet")
-            _write_json(self.path / "summary.json", summary)
+            if not self._has_verdict():
+                _write_json(self.path / "summary.json", summary)
+
+    def _has_verdict(self) -> bool:
+        """Whether an audit of this very training has said how it ended, and what it found."""
+        try:
+            found = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(found, dict) and found.get("kind") == "audit"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
