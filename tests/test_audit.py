@@ -19,6 +19,7 @@ from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
 from abstain.report import write_report
 from abstain.report.export import export_cleaned
+from abstain.train.predict import predict_from
 
 from audits import blobs, write_images, write_texts
 
@@ -211,6 +212,8 @@ def test_probabilities_need_no_training(tmp_path):
     assert "training" not in saved.summary
     with pytest.raises(AbstainError, match="data in memory"):
         saved.load()
+    with pytest.raises(AbstainError, match=r"audit of probabilities .* without a training"):
+        predict_from(tmp_path / "audit", (x, y))
     from_a_model = torch.tensor(probabilities, requires_grad=True)
     assert audit((x, y), probabilities=from_a_model).noise_rate == found.noise_rate
 

@@ -63,12 +63,15 @@ class RunFolder:
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            why = (
-                f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
-                "folder and start it again"
-                if self.path.is_dir()
-                else "which is no folder"
-            )
+            if not self.path.is_dir():
+                why = "which is no folder"
+            elif self._has_verdict():
+                why = "an audit of probabilities that were given, without a training"
+            else:
+                why = (
+                    f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
+                    "folder and start it again"
+                )
             raise AbstainError(f"folder must be that of a run, got {self.path}, {why}") from None
         except (OSError, ValueError) as error:
             raise AbstainError(f"folder must be that of a run, got {self.path}: {error}") from error
