@@ -1,5 +1,8 @@
 """The command line as a whole: one line and exit code 2 for what the user can cause."""
 
+import re
+from itertools import pairwise
+
 import pytest
 
 from abstain.cli import main
@@ -35,6 +38,18 @@ def test_no_command_shows_the_help(capsys):
     assert end.value.code == 2
     shown = capsys.readouterr()
     assert "Usage:" in shown.out + shown.err
+
+
+@pytest.mark.parametrize("command", ["audit", "export", "train", "predict", "reproduce"])
+def test_help_fills_its_lines(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    about = capsys.readouterr().out.partition("Usage:")[2].partition("╭")[0]
+    for paragraph in re.split(r"\n *\n", about)[1:]:
+        lines = [line.strip() for line in paragraph.strip().splitlines()]
+        for line, following in pairwise(lines):
+            assert len(f"{line} {following.split()[0]}") > 78, paragraph
 
 
 def test_version(capsys):

@@ -214,6 +214,7 @@ def test_texts_and_their_duplicates_are_shown(tmp_path):
     text = render(audit(path, Recipe(epochs=3, warm_up=1), label="stars", features="text"))
     assert "1 group of identical samples" in text
     assert rest.split(",")[0] in text
+    assert "<dt>label</dt><dd><bdi>stars</bdi></dd>" in text  # how the source was read
 
 
 def test_many_classes_and_empty_ones_are_no_trouble():

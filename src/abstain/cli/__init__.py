@@ -1,6 +1,7 @@
 """The command line: parse, call, print. A file per command; each imports its work when it runs."""
 
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import typer
@@ -26,13 +27,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
-app.command("export", epilog=export.EXAMPLES)(export.export)
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
+
+
+def _help(command: Callable[..., None]) -> str:
+    """Its docstring, a paragraph a line: typer would keep the line breaks of the source."""
+    paragraphs = (command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+app.command("audit", help=_help(audit.audit), epilog=audit.EXAMPLES)(audit.audit)
+app.command("export", help=_help(export.export), epilog=export.EXAMPLES)(export.export)
+app.command("train", help=_help(train.train), epilog=train.EXAMPLES)(train.train)
+app.command("predict", help=_help(predict.predict), epilog=predict.EXAMPLES)(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("theory")(theory.theory)
-app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command("reproduce", help=_help(reproduce.reproduce), epilog=reproduce.EXAMPLES)(
+    reproduce.reproduce
+)
 
 
 def _show_version(wanted: bool) -> None:

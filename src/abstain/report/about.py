@@ -17,6 +17,9 @@ from abstain.train.run import Trained
 def how(audit: Audit) -> Markup:
     """Source, method, settings, seeds, versions and time."""
     facts: dict[str, object] = {"source": audit.sources.get("train") or "data in memory"}
+    for name, value in audit.sources.get("options", {}).items():
+        several = isinstance(value, list | tuple)
+        facts[name.replace("_", " ")] = ", ".join(map(str, value)) if several else value
     if audit.data.skipped:
         facts["left out as unreadable"] = some(audit.data.skipped)
     if audit.trained is None:
