@@ -282,5 +282,16 @@ def test_a_source_that_has_changed_is_noticed(tmp_path):
     path = write_texts(tmp_path / "reviews.csv", count=60)
     found = saved(path, tmp_path / "audit", SHORT, label="stars", features="text")
     write_texts(path, count=50)
-    with pytest.raises(AbstainError, match="must hold the samples that were audited"):
+    with pytest.raises(AbstainError, match="must hold the samples and labels that were audited"):
+        export_cleaned(found, tmp_path / "clean.csv")
+
+
+def test_rows_that_changed_places_are_not_taken_for_others(tmp_path):
+    """Known by their numbers, they would be given the labels of other rows."""
+    path = write_texts(tmp_path / "reviews.csv", count=60)
+    found = saved(path, tmp_path / "audit", SHORT, label="stars", features="text")
+    assert len(found.load()) == 60
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *sorted(rows)]) + "\n", encoding="utf-8")
+    with pytest.raises(AbstainError, match="must hold the samples and labels that were audited"):
         export_cleaned(found, tmp_path / "clean.csv")
