@@ -223,7 +223,9 @@ def test_exports_are_written_and_trained_on(here):
     cleaned = run("export", "audit", "--to", "cleaned")
     assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled(, \d+ .*)?\n", cleaned)
     how = ["--to", "cleaned", "--min-confidence", 1, "--out", "sure.npz"]
-    left = rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given, since less sure\n"
+    left = (
+        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: less sure than 1 \(--min-"
+    )
     assert re.match(left, run("export", "audit", *how))
     assert json.loads(run("export", "audit", *how, "--json"))["unsure"] == queue["rows"]
     assert "Train on it: abstain train audit-cleaned.npz\n" in cleaned

@@ -78,6 +78,7 @@ def export(
     from abstain.audit import SavedAudit
 
     saved = SavedAudit.open(audit)
+    sure = 0.9 if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":
         from abstain.integrations.label_studio import export_label_studio
@@ -88,7 +89,6 @@ def export(
     elif to == "cleaned":
         from abstain.report.export import WEIGHT, command, export_cleaned
 
-        sure = 0.9 if min_confidence is None else min_confidence
         written = export_cleaned(saved, place, fix or "relabel", min_confidence=sure)  # type: ignore[arg-type]
         rows = written.rows
         done = {
@@ -108,7 +108,7 @@ def export(
         typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
         return
     console = Console(highlight=False)
-    words = {"unsure": "flagged but left as given, since less sure"}
+    words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--min-confidence)"}
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {rows} rows{changes}", soft_wrap=True, markup=False)
     if after:
