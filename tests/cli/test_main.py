@@ -1,6 +1,9 @@
 """The command line as a whole: one line and exit code 2 for what the user can cause."""
 
+import os
 import re
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -50,6 +53,19 @@ def test_help_fills_its_lines(command, capsys, monkeypatch):
         lines = [line.strip() for line in paragraph.strip().splitlines()]
         for line, following in pairwise(lines):
             assert len(f"{line} {following.split()[0]}") > 78, paragraph
+
+
+def test_what_a_terminal_cannot_show_is_spelt_out():
+    words = ["theory", "--rate", "0.5", "--payoff", "9.99", "--classes", "10"]
+    shown = subprocess.run(
+        [sys.executable, "-m", "abstain", *words],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert r"2\u201310" in shown.stdout
 
 
 def test_version(capsys):

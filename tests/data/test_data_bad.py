@@ -159,6 +159,12 @@ def test_missing_file_and_near_name(tmp_path):
         load(tmp_path / "pest.csv")
 
 
+def test_no_name_at_all():
+    """As a shell gives it for a variable that is not set."""
+    with pytest.raises(DataError, match=r"source must be a built-in set .*, got ''"):
+        load("")
+
+
 def test_unknown_kind_of_file(tmp_path):
     with pytest.raises(DataError, match=r"of type \.csv.*got .*notes\.docx"):
         load(write(tmp_path / "notes.docx", "x"))

@@ -172,8 +172,9 @@ def test_folder_with_a_lone_table_points_to_it(tmp_path):
         load(tmp_path)
 
 
-def test_file_names_that_cannot_be_written_down_are_named(image_folder):
-    root = image_folder()
+@pytest.mark.parametrize("per_class", [3, 20])
+def test_file_names_that_cannot_be_written_down_are_named(image_folder, per_class):
+    root = image_folder(per_class=per_class)
     (root / "cat" / "0.png").rename(os.fsdecode(os.fsencode(root / "cat") + b"/\xff.png"))
     with pytest.raises(DataError, match=r"must be UTF-8, got cat/\\udcff.png; rename"):
         load(root)

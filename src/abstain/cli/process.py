@@ -1,6 +1,7 @@
 """The process that a command runs in: how it computes, and which it is of several."""
 
 import ctypes
+import io
 import os
 import sys
 import time
@@ -25,6 +26,8 @@ def tune_process() -> None:
     gives each back to the system, which then clears it page by page.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: it may know no dashes
     if not sys.stderr.isatty():  # as our own bars
         for library in ("HF_HUB", "HF_DATASETS"):
             os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")

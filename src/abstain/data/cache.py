@@ -58,7 +58,8 @@ def fingerprint(files: Sequence[Path], *options: object) -> str:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     else:
         for path, stat in zip(files, stats, strict=True):
-            digest.update(f"{path.absolute()}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+            about = f"{path.absolute()}\0{stat.st_size}\0{stat.st_mtime_ns}\n"
+            digest.update(about.encode(errors="surrogateescape"))  # a name may be any bytes
     return digest.hexdigest()[:20]
 
 

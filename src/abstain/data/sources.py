@@ -171,7 +171,7 @@ def _read_named(source: Source, options: Options) -> LabeledData:
         if source in BUILTIN:
             return read_builtin(BUILTIN[source], options)
     path = Path(os.fspath(source)).expanduser()  # type: ignore[call-overload]
-    if not path.exists():
+    if not os.fspath(source) or not path.exists():  # type: ignore[call-overload]
         raise _not_found(os.fspath(source))  # type: ignore[call-overload]
     if path.is_dir():
         return _read_directory(path, options)
