@@ -241,6 +241,7 @@ P = np.full((90, 3), 1 / 3)
         ({"resume": True}, "resume needs the folder"),
         ({"recipe": "auto"}, "recipe must be a Recipe, .* got 'auto'; .* given as method="),
         ({"methd": "auto"}, "of audit must be known, got 'methd'; did you mean method"),
+        ({"out": "here"}, "of audit must be known, got 'out'; known are source, .*folder"),
         ({"probabilities": P, "lable": "y"}, "got 'lable'; did you mean label"),
         ({"labelled": False}, "got 'labelled'; did you mean label"),
         ({"epochs": 5}, r"epochs must be set in the recipe, Recipe.of\('auto', epochs=5\)"),

@@ -34,10 +34,8 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
                 f"{verb.__name__}"
             )
         if name not in known:
-            raise AbstainError(
-                f"arguments of {verb.__name__} must be known, got {name!r}"
-                f"{did_you_mean(name, known)}"
-            )
+            near = did_you_mean(name, known) or f"; known are {', '.join(dict.fromkeys(known))}"
+            raise AbstainError(f"arguments of {verb.__name__} must be known, got {name!r}{near}")
 
 
 def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
