@@ -196,3 +196,13 @@ def test_every_category_is_found_again_under_its_number(values):
     numbers = as_numbers(table, ["city"], {"city": known})[:, 0]
     again = [None if np.isnan(number) else known[int(number)] for number in numbers]
     assert again == [value or None for value in values]
+
+
+def test_a_word_among_numbers_is_named():
+    """As people write what they do not know: the column is then one of texts."""
+    sizes = [str(k / 7) for k in range(40)]
+    frame = pd.DataFrame({"size": [*sizes, "?", "n. a."], "label": ["yes", "no"] * 21})
+    with pytest.raises(DataError, match=r"'size' .* numbers in every row, got \?, n\. a\. among"):
+        fit_encoder(load(frame.assign(weight=1.5)))
+    with pytest.raises(DataError, match=r"got texts such as '0.0'; convert it to numbers, or"):
+        fit_encoder(load(frame[:40].assign(weight=1.5)))

@@ -156,9 +156,25 @@ def _check_repeated(data: LabeledData) -> None:
     """Raise where texts are no categories: hardly any two rows share one."""
     for name, known in data.categories.items():
         if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
+            words = [text for text in known if not _is_number(text)]
+            if len(words) < len(known) / 2:
+                found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
+                remedy = "leave such values empty" if words else "convert it to numbers"
+                raise DataError(
+                    f"column {name!r} of {data.name} must hold numbers in every row, got {found}; "
+                    f"{remedy}, or leave it out with ignore={name!r}"
+                )
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
                 f"ones in {len(data)} rows ({some(known, 3)}); leave it out with ignore={name!r}, "
                 f"or train on it alone, as text, with features={name!r}"
             )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
