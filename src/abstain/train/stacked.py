@@ -20,9 +20,11 @@ from torch import Tensor, nn
 from abstain.errors import AbstainError
 from abstain.losses.kernels import plain_bet_loss
 from abstain.train.recipe import Recipe
+from abstain.train.stacked_models import Models
 from abstain.train.stacked_nets import STACKED, LoopNet, Net, PatchNet, build_one
+from abstain.train.stacked_optim import ADAM, LAPROP
 from abstain.train.stacked_runs import Row, Run, epoch_orders, means
-from abstain.train.stacked_step import ADAM, LAPROP, SUMS, Models, Stepper, as_numbers
+from abstain.train.stacked_step import SUMS, Stepper, as_numbers
 from abstain.train.stacked_text import TextNet
 from abstain.train.stopping import AnalyticalStop
 from abstain.train.warm_up import WarmUp
