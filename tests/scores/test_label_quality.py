@@ -189,3 +189,22 @@ def test_takes_tensors_and_lists():
     ledger, given, _ = simulated_run(samples=300)
     one, two = label_quality(ledger, torch.from_numpy(given)), label_quality(ledger, given.tolist())
     np.testing.assert_array_equal(one.label_score, two.label_score)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.4])
+def test_proposals_are_right_as_often_as_confidence_says_or_oftener(rate):
+    """And where it says that they are, most wrong labels are put right."""
+    from abstain import Recipe
+    from abstain.train.run import train
+
+    trained = train("digits", Recipe.of("auto", epochs=15, flip=rate))
+    given, true = trained.data.given.numpy(), trained.data.true.numpy()
+    quality = label_quality(trained.ledger, given, trained.held_out)
+    proposed = quality.predicted_label != given
+    right, confidence = (quality.predicted_label == true)[proposed], quality.confidence[proposed]
+    assert confidence.mean() < right.mean() + 0.03
+    for low, high in ((0.5, 0.7), (0.7, 0.9), (0.9, 1.0)):
+        these = (confidence > low) & (confidence <= high)
+        assert right[these].mean() > confidence[these].mean() - 0.05
+    taken = proposed & (quality.confidence > 0.5)
+    assert (np.where(taken, quality.predicted_label, given) != true).mean() < rate / 3

@@ -49,7 +49,8 @@ def export(
         ),
     ] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(help="For relabel: how sure; 0.9 unless said.")
+        float | None,
+        typer.Option(help="For relabel: how probably right a proposal must be; 0.5 unless said."),
     ] = None,
     url: Annotated[
         str | None,
@@ -76,9 +77,10 @@ def export(
     if min_confidence is not None and fix not in (None, "relabel"):
         raise AbstainError(f"--min-confidence is for --fix relabel, got --fix {fix}")
     from abstain.audit import SavedAudit
+    from abstain.report.export import SURE_ENOUGH
 
     saved = SavedAudit.open(audit)
-    sure = 0.9 if min_confidence is None else min_confidence
+    sure = SURE_ENOUGH if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":
         from abstain.integrations.label_studio import export_label_studio

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Fix = Literal["drop", "relabel", "weight"]
 WEIGHT = "weight"
+SURE_ENOUGH = 0.5
+"""What is proposed takes the place of a flagged label where it is more probably right than not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ def export_cleaned(
     path: str | os.PathLike[str],
     fix: Fix = "relabel",
     *,
-    min_confidence: float = 0.9,
+    min_confidence: float = SURE_ENOUGH,
 ) -> Exported:
     """The data set that was audited, as a source to train on, with its labels repaired.
 
@@ -75,7 +77,8 @@ def export_cleaned(
             place where the confidence is high enough; or it stays, with the probability of being
             right as the `weight` of every sample, for `abstain train --weights weight`. Of features
             that were given in a file, those of the kept samples are written beside.
-        min_confidence: From which on a label is replaced.
+        min_confidence: From which on a label is replaced; unless told, where what is proposed is
+            more probably right than not.
     """
     if fix not in get_args(Fix):
         raise AbstainError(f"fix must be one of {', '.join(get_args(Fix))}, got {fix!r}")

@@ -6,12 +6,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
-from abstain.scores.noise_model import NoiseModel, fit_noise_model
+from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
 from abstain.scores.wrong_share import (
     WrongShare,
@@ -32,7 +33,7 @@ class LabelQuality:
     predicted_label: Labels
     """The class that is believed most, which may be the given one."""
     confidence: Floats
-    """Belief in the predicted label; NaN for a sample that was never seen."""
+    """P(predicted label is right); NaN for a sample that was never seen."""
     abstention: Floats
     """f_0 at the last visit; NaN where there is no abstention output."""
     noise: NoiseModel = field(repr=False)
@@ -192,7 +193,9 @@ def _judged(
     noise = fit_noise_model(given, rival, evidence, share)
     wrong = noise.wrong_probability
     doubted = wrong > 0.5
-    confidence = np.where(doubted, wrong * rival_share, 1 - wrong)
+    # What speaks for the rival against the other classes counts as evidence on the label does.
+    rival_right: Floats = expit(SLOPE * logit(rival_share))
+    confidence = np.where(doubted, wrong * rival_right, 1 - wrong)
     confidence[rival == UNKNOWN] = np.nan
     return LabelQuality(
         label_score=1 - wrong,

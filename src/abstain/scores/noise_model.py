@@ -22,10 +22,10 @@ from abstain.scores.plateau import (
 )
 from abstain.scores.wrong_share import WrongShare
 
-# How much a unit of evidence counts. On planted errors the slope of the truth was within a third of
-# this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict of
-# the first epochs was further off.
-_SLOPE = 2.4
+SLOPE = 2.4
+"""How much a unit of evidence counts. On planted errors the slope of the truth was within a third
+of this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict
+of the first epochs was further off."""
 # A weak model's counts for less, unless there is little of it: half of its labels have log odds
 # below this.
 _WEAK_LOG_ODDS = 1.4
@@ -71,7 +71,7 @@ def fit_noise_model(
         share: How many labels are wrong, and the counts of which classes contradict which.
     """
     known = rival != UNKNOWN
-    slope = share.trust * _SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
+    slope = share.trust * SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     evidence = np.where(known, evidence, np.float32(0))
@@ -106,7 +106,7 @@ def _mix_ups(given: Integers, believed: Integers, transition: Doubles) -> Floats
 
 def _weak_slope(evidence: Floats) -> float:
     typical = float(np.median(np.abs(evidence))) if len(evidence) else 0.0
-    return min(_SLOPE, _WEAK_LOG_ODDS / max(typical, 1e-9))
+    return min(SLOPE, _WEAK_LOG_ODDS / max(typical, 1e-9))
 
 
 def estimate_transition(counts: Doubles) -> Doubles:
