@@ -67,3 +67,17 @@ def test_a_model_is_weak_that_contradicts_right_labels_set_aside():
     for accuracy, weak in ((0.8, 0), (0.5, 1)):
         held_out = HeldOut(epoch=3, accuracy=accuracy, rows=np.arange(400))
         assert doubts.weakness(0.2, seen, given, first, held_out, knew=False) == weak
+
+
+@pytest.mark.parametrize(("goes_on", "overlaps"), [(True, True), (False, False)])
+def test_classes_overlap_where_the_rise_goes_on(goes_on, overlaps):
+    """A fifth is hardly contradicted, three tenths at 20%; the others as often, or more."""
+    rng = np.random.default_rng(3)
+    rank = rng.random(5000)
+    least_sure = 0.4 if goes_on else 0.2
+    share = np.where(rank < 0.2, 0.05, np.where(rank < 0.5, 0.2, least_sure))
+    seen, given = beliefs(rng.random(5000) < share, rng)
+    seen = Beliefs(predicted=seen.predicted, confidence=1 - rank.astype(np.float32))
+    plateau, _ = find_plateau(seen, given, 4)
+    assert doubts.rise_of(plateau, 5000)[0] > 0.1
+    assert doubts.overlap(plateau, plateau, 5000) == ((1, 1) if overlaps else (0, 0))

@@ -41,6 +41,9 @@ STEEP = (0.06, 0.09)
 surest fifth, where the classes may overlap, and do."""
 # Unless chance explains it, and the plateau is this long: then only the interval is opened.
 _LONG = (0.3, 0.6)
+# Nor if it does not go on: by how much more labels are contradicted in the less sure half than in
+# that rest of the surer one, as part of the rise, where it may, and does.
+_GOES_ON = (0.3, 0.5)
 _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
 # model has not mended yet, and from here on they are not. Nor are they if they are that many of
@@ -87,10 +90,13 @@ def guessing(beliefs: Beliefs, given: Integers) -> float:
 
 
 def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, float]:
-    """How far samples do not tell their class; and how far chance or a long plateau belie that."""
+    """How far samples do not tell their class; and how far they may not."""
     rise, error = rise_of(by_class, samples)
+    rest = float(by_class.curve[_FIFTH]) + rise
+    less_sure = 2 * float(by_class.curve[-1]) - float(by_class.curve[_HALF])
+    goes_on = ramp((less_sure - rest) / max(rise, 1e-9), _GOES_ON)
     surely = ramp(rise - SURELY * error, STEEP) * (1 - ramp(plateau.share, _LONG))
-    return surely, ramp(rise, STEEP)
+    return goes_on * surely, goes_on * ramp(rise, STEEP)
 
 
 def no_more_than_a_guess(given: Integers, held_out: HeldOut) -> float:
