@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
-    from abstain.train.predict import Predictions, predict_from
+    from abstain.train.predict import predict_from
+    from abstain.train.predictions import Predictions
     from abstain.train.recipe import Recipe
     from abstain.train.run import train
     from abstain.train.stopping import AnalyticalStop, ValidationStop
@@ -45,7 +46,8 @@ _HOMES = {
         "predict",
         "stake",
     ),
-    "abstain.train.predict": ("Predictions", "predict_from"),
+    "abstain.train.predict": ("predict_from",),
+    "abstain.train.predictions": ("Predictions",),
     "abstain.train.recipe": ("Recipe",),
     "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
 }

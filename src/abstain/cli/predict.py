@@ -13,7 +13,7 @@ from abstain.cli.options import DATA, said
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from abstain.train.predict import Predictions
+    from abstain.train.predictions import Predictions
 
 # A blank line between two examples keeps them apart in every release of typer.
 EXAMPLES = """
@@ -144,7 +144,8 @@ def predict(
     abstention, answered; given_label with --compare.
     """
     from abstain.data.given_features import is_feature_file
-    from abstain.train.predict import check_output, predict_from
+    from abstain.train.predict import predict_from
+    from abstain.train.predictions import check_output
 
     place = _place(output, force, source, calibrate)
     check_output(place)
