@@ -288,3 +288,13 @@ def test_out_of_sample_order_is_kept_where_beliefs_round_to_one():
     assert errs.mean() > 0.1
     assert estimate.rate.value < 0.05
     assert estimate.rate.low == 0
+
+
+@pytest.mark.parametrize("told", [[1 / 3] * 3, [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
+def test_out_of_sample_beliefs_that_are_all_alike_tell_nothing(told):
+    given = np.random.default_rng(0).integers(3, size=600)
+    quality = label_quality_from_probabilities(np.tile(told, (600, 1)), given)
+    estimate = estimate_noise(quality, given, 3)
+    assert estimate.trust == 0
+    assert estimate.rate.low == 0
+    assert estimate.rate.high > 0.5

@@ -161,8 +161,10 @@ def label_quality_from_probabilities(
         most = others[index, top]
         others[index, top] = 0
         odds[part] = np.log((most + _TINY) / (others.sum(1) + _TINY))
+    # Of equal beliefs the first: were it the label, beliefs that say nothing would confirm it.
+    contrary = (rival_belief > belief) | ((rival_belief == belief) & (rival < labels))
     told = Beliefs(
-        predicted=np.where(rival_belief > belief, rival, labels),
+        predicted=np.where(contrary, rival, labels),
         confidence=odds,
     )
     return _judged(
