@@ -103,7 +103,6 @@ def test_the_slope_is_the_least_squares_one(seed, rate, samples):
 def test_of_any_beliefs_a_share_is_left(seed, samples, classes):
     rng = np.random.default_rng(seed)
     predicted = rng.integers(-1, classes, samples).astype(np.int32)
-    predicted[0] = 0
     beliefs = Beliefs(predicted=predicted, confidence=rng.random(samples).astype(np.float32))
     given = rng.integers(classes, size=samples).astype(np.int32)
     mended, plain, fewer, counts = levels(beliefs, given, classes)

@@ -49,7 +49,7 @@ def without_kept_errors(
     # are as frequent there as elsewhere.
     excess = np.maximum(0.0, contrary - contrary[_HALF])
     excess[:_HALF] = 0.0
-    slope = _slope(plateau.curve - excess, plateau.samples / plateau.share)
+    slope = _slope(plateau.curve - excess, max(plateau.samples / plateau.share, 1.0))
     errors = float(excess[end]) + slope * plateau.share**_POWER / (_POWER + 1)
     if excess[end] > 0:
         scale = np.where(hardly_known, contrary[_HALF] / contrary[end], 1.0)

@@ -1,6 +1,6 @@
 """How many labels are wrong: the share that one training run lets one read off.
 
-Two ways, each by a `plateau`:
+Three ways, each by a `plateau`:
 
 - `share_by_first_epochs`. In its first epochs a model has hardly learnt any single label by heart:
   its prediction and the given label are nearly independent given the true class.
@@ -9,7 +9,9 @@ Two ways, each by a `plateau`:
   ordered by how sure it was of them while it hardly knew their labels. What may mislead it are
   `doubts`: where labels were learnt by heart the first epochs are believed instead; errors of a
   weak model, or of classes that overlap, are counted off, and the interval is left open. Where
-  labels of some classes alone are wrong, these have plateaus of their own (`single_classes`).
+  labels of some classes alone are wrong, these have plateaus of their own (`single_classes`), and
+  errors that even a good model keeps are counted off (`kept_errors`).
+- `share_out_of_sample`, of beliefs that are no training's of ours.
 """
 
 from collections.abc import Sequence
@@ -121,7 +123,7 @@ def share_by_whole_training(
         held_out: Labels set aside.
         early: The share as the first epochs have it.
     """
-    plateau, counts, by_class, classes = _read(given, whole, len(early.counts), mended=True)
+    plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
     added = max(classes.added, by_class.disagreement - plateau.disagreement)
     believed = classes.believed(plateau.disagreement + added, held_out)
@@ -172,7 +174,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         told: What was believed of each sample, and how surely, by models not trained on it.
         num_classes: Number of classes m.
     """
-    plateau, _, by_class, classes = _read(given, told, num_classes, mended=False)
+    plateau, _, by_class, classes = _read(given, told, num_classes, keeps_errors=False)
     accuracy = float((told.predicted == given).mean())
     held_out = HeldOut(epoch=0, accuracy=accuracy, rows=np.arange(len(given)))
     value = plateau.disagreement + classes.added
@@ -200,18 +202,22 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
 
 
 def _read(
-    given: Integers, whole: Beliefs, num_classes: int, mended: bool
+    given: Integers, whole: Beliefs, num_classes: int, *, keeps_errors: bool
 ) -> tuple[Plateau, Doubles, Plateau, SingleClasses]:
-    """Of the surest of all the plateau and the counts; of each class's surest; single classes."""
-    least = max(_FEWEST / len(given), _LEAST_PART) if mended else _LEAST_PART
+    """Of the surest of all the plateau and the counts; of each class's surest; single classes.
+
+    Where a training `keeps_errors`, they are counted off, and the very surest are not alone asked:
+    they may be so because of their labels.
+    """
+    least = max(_FEWEST / len(given), _LEAST_PART) if keeps_errors else _LEAST_PART
     plateau, counts = find_plateau(whole, given, num_classes, _LENIENT, least)
-    if mended:
+    if keeps_errors:
         plateau, counts = without_kept_errors(plateau, counts, whole, given)
     part = random_part(whole.predicted != UNKNOWN, ROWS)
     seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
     ranked = within_classes(seen)
     by_class, of_class = find_plateau(ranked, given[part], num_classes, _LENIENT, least)
-    if mended:
+    if keeps_errors:
         by_class, _ = without_kept_errors(by_class, of_class, ranked, given[part])
     return plateau, counts, by_class, classes_by_themselves(seen, given[part], counts)
 
