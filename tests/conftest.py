@@ -1,6 +1,7 @@
-"""One thread per process, no GPU, no clock over single examples, a cache that is thrown away."""
+"""One thread per process, no GPU, no clock over examples, a cache to throw away, Ctrl-C heard."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -15,6 +16,10 @@ os.environ["ABSTAIN_CACHE"] = _cache.name
 # How long an example takes says more about what else the machine does.
 settings.register_profile("abstain", deadline=None)
 settings.load_profile("abstain")
+
+# A shell starts what runs in the background deaf to Ctrl-C, and so all that is started from there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):
