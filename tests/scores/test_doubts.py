@@ -60,6 +60,20 @@ def test_what_is_learnt_by_heart_and_was_known_before():
         assert doubts.learnt_by_heart(contrary, first, held_out) == learnt
 
 
+@pytest.mark.parametrize(("rises", "learnt"), [(0.0, 1), (0.6, 0)])
+def test_first_epochs_that_nowhere_knew_do_not_tell_what_was_learnt_by_heart(rises, learnt):
+    """They contradict a fourth of the labels; the less sure they are the more, or anywhere."""
+    rng = np.random.default_rng(4)
+    contrary = rng.random(4000) < np.where(np.arange(4000) < 400, 0.4, 0.02)
+    held_out = HeldOut(epoch=3, accuracy=0.6, rows=np.arange(400))
+    rank = rng.random(4000)
+    seen, given = beliefs(rng.random(4000) < 0.22 + rises * rank, rng)
+    seen = Beliefs(predicted=seen.predicted, confidence=1 - rank.astype(np.float32))
+    first, _ = find_plateau(seen, given, 4)
+    assert first.disagreement == pytest.approx(0.25, abs=0.06)
+    assert doubts.learnt_by_heart(contrary, first, held_out) == learnt
+
+
 def test_a_model_is_weak_that_contradicts_right_labels_set_aside():
     rng = np.random.default_rng(2)
     seen, given = beliefs(rng.random(4000) < 0.2, rng)

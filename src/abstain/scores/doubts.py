@@ -22,6 +22,8 @@ when classes are said to overlap."""
 # Standard errors between samples set aside and others from which labels may have been, and have
 # been, learnt by heart.
 _LEARNT = (1.0, 2.0)
+# The same rise as of `STEEP`, where first epochs may have known too little to be a way out, and did.
+_ROSE = (0.09, 0.12)
 # Share of right labels set aside that a model contradicts, and of labels that it no longer does,
 # from which it may be, and is, called weak; unless its first epochs had a plateau, with fewer
 # contradicted than of those set aside, by so many standard errors. By as many more, it is weak in
@@ -55,10 +57,12 @@ def learnt_by_heart(contrary: npt.NDArray[np.bool_], first: Plateau, held_out: H
     """How far labels were learnt by heart that the first epochs still contradicted.
 
     These are a way out only if they contradict fewer labels than are contradicted of those set
-    aside: else they knew even less.
+    aside: else they knew even less. Nor are they if even what they were surest of was contradicted
+    the more the less sure they were: right labels of hard samples are learnt by heart too.
     """
     gap, chance = gap_of(contrary, held_out)
-    return ramp(gap / chance, _LEARNT) * ramp(_below(first, held_out), (0.0, 1.0))
+    knew = ramp(_below(first, held_out), (0.0, 1.0)) * (1 - ramp(_rise(first), _ROSE))
+    return ramp(gap / chance, _LEARNT) * knew
 
 
 def weakness(
@@ -121,10 +125,9 @@ def rise_of(plateau: Plateau, samples: int) -> tuple[float, float]:
 
     The surest fifth of all; and the standard error of the difference.
     """
-    fifth, half = float(plateau.curve[_FIFTH]), float(plateau.curve[_HALF])
-    rest = (0.5 * half - 0.2 * fifth) / 0.3
+    half = float(plateau.curve[_HALF])
     error = np.sqrt(half * (1 - half) * (1 / 0.2 + 1 / 0.3) / max(samples, 1))
-    return rest - fifth, float(error)
+    return _rise(plateau), float(error)
 
 
 def ramp(x: float, ends: tuple[float, float]) -> float:
@@ -134,6 +137,11 @@ def ramp(x: float, ends: tuple[float, float]) -> float:
     (0.5, 1.0)
     """
     return min(max((x - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
+
+
+def _rise(plateau: Plateau) -> float:
+    fifth, half = float(plateau.curve[_FIFTH]), float(plateau.curve[_HALF])
+    return (0.5 * half - 0.2 * fifth) / 0.3 - fifth
 
 
 def _below(first: Plateau, held_out: HeldOut) -> float:

@@ -29,9 +29,10 @@ of the first epochs was further off."""
 # A weak model's counts for less, unless there is little of it: half of its labels have log odds
 # below this.
 _WEAK_LOG_ODDS = 1.4
-# Of a unit of prior odds, and of one of what the model mixes up, beside one of evidence; measured
-# too.
-_PRIOR_WEIGHT, _MIX_UP_WEIGHT = 0.6, 0.4
+# Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
+# single classes better, and less those of a model that mixes classes up; and 1 is what it would be
+# if beliefs in a sample's classes were independent of which classes are mixed up.
+_PRIOR_WEIGHT = 1.2
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
 
@@ -79,8 +80,7 @@ def fit_noise_model(
     odds = (prior[given, given] - prior[rivals, given]).astype(np.float32)
     odds *= np.float32(_PRIOR_WEIGHT * share.trust)
     mixed_up = _mix_ups(given, np.where(evidence < 0, rivals, given), transition)
-    odds += np.float32(_MIX_UP_WEIGHT) * mixed_up[rivals, given]
-    logits = np.float32(slope) * (evidence + odds)
+    logits = np.float32(slope) * evidence + odds + mixed_up[rivals, given]
     offset = _solve_offset(logits[known] if not known.all() else logits, share.value)
     # Of a sample that was never seen nothing is known but the rate.
     logits[~known] = -logit(min(max(share.value, 1e-6), 1 - 1e-6)) - offset

@@ -120,7 +120,7 @@ def estimate_noise(quality: LabelQuality, given: npt.ArrayLike, num_classes: int
         transition_high=high,
         wrong_probability=wrong,
         is_label_issue=flags,
-        trust=noise.share.trust * (1 - noise.share.overlap),
+        trust=noise.share.trust,
         shifts=(shifts[0], shifts[1]),
     )
 

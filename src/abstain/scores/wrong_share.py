@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import HeldOut
+from abstain.scores.held_out import HeldOut, chance_of
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -50,7 +50,7 @@ _LENIENT = (2.0, 2.5, 3.0)
 _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
-_KEPT = 0.5  # part of a weak model's errors that its whole training keeps
+_KEPT = 0.53  # part of a weak model's errors that its whole training keeps
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -69,8 +69,6 @@ class WrongShare:
     """(m, m): on the plateau, how often class i was predicted and j given."""
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
-    overlap: float = 0.0
-    """How far samples do not tell their class, from 0 to 1."""
 
 
 def share_by_first_epochs(
@@ -125,24 +123,27 @@ def share_by_whole_training(
     """
     plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
-    added = max(classes.added, by_class.disagreement - plateau.disagreement)
-    believed = classes.believed(plateau.disagreement + added, held_out)
-    value = plateau.disagreement + believed * added
+    more = by_class.disagreement - plateau.disagreement
+    most = max(classes.added, more)
+    believed = classes.believed(plateau.disagreement + most, held_out)
+    chance = chance_of(by_class.disagreement, by_class.samples)
+    value = plateau.disagreement + believed * max(classes.added, more - chance)
     if believed == 1:
         counts = classes.counts
     by_heart = doubts.learnt_by_heart(whole.predicted != given, first, held_out)
-    value += by_heart * max(0.0, first.disagreement - value)
+    raised = by_heart * max(0.0, first.disagreement - value)
+    weak = doubts.weakness(value + raised, whole, given, first, held_out, knew=early.trust == 1)
+    value += (1 - weak) * raised
 
     half = float(
         np.hypot(half_width(value, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED)
     )
     low = value - held_out.errors(value, doubts.SURELY) - half
-    high = max(value, plateau.disagreement + added) + half
+    high = max(value, plateau.disagreement + most) + half
     if first.disagreement > value:  # what was learnt by heart unseen
         most = held_out.disagreement + held_out.chance
         high = max(high, min(first.disagreement + half, most))
 
-    weak = doubts.weakness(value, whole, given, first, held_out, knew=early.trust == 1)
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     sure = doubts.too_many(value) * (1 - weak) * (1 - steep)
     sure *= 1 - doubts.no_more_than_a_guess(given, held_out)
@@ -158,8 +159,7 @@ def share_by_whole_training(
         high=min(1.0, high),
         plateau=plateau,
         counts=counts,
-        trust=1 - weak,
-        overlap=overlap,
+        trust=1 - max(weak, overlap),
     )
 
 
@@ -196,8 +196,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         high=min(1.0, high),
         plateau=plateau,
         counts=classes.counts,
-        trust=1 - guessing,
-        overlap=overlap,
+        trust=1 - max(guessing, overlap),
     )
 
 
