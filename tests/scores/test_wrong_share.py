@@ -65,7 +65,7 @@ def test_labels_learnt_by_heart_are_told_by_those_set_aside():
 
 
 def test_a_weak_model_that_learnt_labels_by_heart_is_weak_all_the_same():
-    """Right labels only, of which it learnt a part; its first epochs erred more, even the surest."""
+    """Right labels only, of which it learnt a part; its first epochs erred more."""
     rng = np.random.default_rng(3)
     given = rng.integers(4, size=1000).astype(np.int32)
     confidence, draws = rng.random(1000).astype(np.float32), rng.random(1000)

@@ -22,7 +22,7 @@ when classes are said to overlap."""
 # Standard errors between samples set aside and others from which labels may have been, and have
 # been, learnt by heart.
 _LEARNT = (1.0, 2.0)
-# The same rise as of `STEEP`, where first epochs may have known too little to be a way out, and did.
+# A rise as of `STEEP`, from which first epochs may have known, and knew, too little.
 _ROSE = (0.09, 0.12)
 # Share of right labels set aside that a model contradicts, and of labels that it no longer does,
 # from which it may be, and is, called weak; unless its first epochs had a plateau, with fewer
