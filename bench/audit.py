@@ -197,7 +197,15 @@ def our_verdict(quality, estimate, ledger):
         },
         "flags": {"abstain": estimate.is_label_issue},
         "rates": {"abstain": estimate.rate.value},
+        "expected": expectations(quality, estimate),
     }
+
+
+def expectations(quality, estimate):
+    """The worst labels of ten review budgets, up to as many as are flagged; how many wrong."""
+    worst, flagged = quality.worst_first(), int(estimate.is_label_issue.sum())
+    sizes = [max(1, round(tenth * flagged / 10)) for tenth in range(1, 11)]
+    return [(worst[:size], estimate.expected_wrong(size)) for size in sizes]
 
 
 def by_cleanlab(data, recipe):
@@ -361,6 +369,16 @@ def judged(found, wrong):
         row["flags"][name] = {"f1": seen.f1 if count else 0.0, "flagged": count}
     for name, rate in found["rates"].items():
         row["rates"][name] = {"value": rate, "error": abs(rate - row["truth"])}
+    if "expected" in found:
+        row["reviews"] = [
+            {
+                "size": len(worst),
+                "expected": interval.value / len(worst),
+                "found": float(wrong[worst].mean()),
+                "covered": int(wrong[worst].sum()) in interval,
+            }
+            for worst, interval in found["expected"]
+        ]
     kept = ("seconds", "cpu_seconds", "peak_mib", "gained_mib", "gpu_mib")
     kept += ("device", "recipe", "ended")
     return row | {name: found[name] for name in kept if name in found}
@@ -686,6 +704,7 @@ def figures(seeds):
 
 
 PARTS = ("rankings", "flags", "rates")
+POINTS = 0.05
 
 
 def alone(sides):
@@ -744,6 +763,7 @@ def page(rows):
         of_set = {s: line for s, line in lines.items() if s[0] == name}
         if of_set:
             parts += set_section(name, of_set, whole)
+    parts += reviews_section(whole)
     parts += [*epochs_section(rows, whole), missing_section(whole), versions_section(whole)]
     return "\n".join(parts) + "\n"
 
@@ -867,6 +887,45 @@ def set_section(name, of_set, whole):
         ]
         cells = ["–" if cell == "nan" else cell for cell in cells]
         yield f"| {_words(setting, whole)} | {' | '.join(cells)} |"
+
+
+def reviews_section(whole):
+    """What a reviewer was told to expect of the worst labels, and what was there."""
+    runs = {
+        setting: [x["abstain"]["reviews"] for x in seeds.values() if "reviews" in x["abstain"]]
+        for setting, seeds in whole.items()
+        if is_decidable(seeds)
+    }
+    runs = {setting: reviews for setting, reviews in runs.items() if reviews}
+    if not runs:
+        return
+    yield (
+        "\n## What to expect of a review\nOf the worst labels so many are wrong, the report says, "
+        "for any number that one has the time to look at. Ten budgets, up to as many labels as are "
+        f"flagged: by how much that was off, as a share of the budget. Within {POINTS:.0%} of the "
+        "truth: single runs; settings, averaged over seeds.\n"
+    )
+    yield (
+        "| | runs | half: mean | runs within | settings within | full: mean | runs within "
+        "| settings within | all ten: furthest mean | runs within | settings within "
+        "| intervals that cover |\n" + "|---" * 12 + "|"
+    )
+    for name in [name for name in SETS if any(s[0] == name for s in runs)] + ["all"]:
+        of_set = [x for setting, x in runs.items() if name in (setting[0], "all")]
+        errors = [[_errors(run) for run in x] for x in of_set]
+        single, means = np.concatenate(errors), np.array([np.mean(x, 0) for x in errors])
+        cells = [str(len(single))]
+        for budgets in ([4], [9], range(10)):
+            cells += [
+                f"{max(single.mean(0)[budgets], key=abs):+.3f}",
+                *(f"{np.mean(abs(x[:, budgets]) <= POINTS):.0%}" for x in (single, means)),
+            ]
+        covered = np.mean([budget["covered"] for x in of_set for run in x for budget in run])
+        yield f"| {name} | {' | '.join(cells)} | {covered:.0%} |"
+
+
+def _errors(reviews):
+    return [budget["expected"] - budget["found"] for budget in reviews]
 
 
 def _words(setting, whole):
