@@ -95,3 +95,10 @@ def test_classes_overlap_where_the_rise_goes_on(goes_on, overlaps):
     plateau, _ = find_plateau(seen, given, 4)
     assert doubts.rise_of(plateau, 5000)[0] > 0.1
     assert doubts.overlap(plateau, plateau, 5000) == ((1, 1) if overlaps else (0, 0))
+
+
+def test_a_model_is_still_learning_whose_first_epochs_were_contradicted_more():
+    rng = np.random.default_rng(5)
+    rare, often = (find_plateau(*beliefs(rng.random(4000) < x, rng), 4)[0] for x in (0.2, 0.3))
+    assert doubts.still_learning(rare, often) == 1
+    assert doubts.still_learning(often, rare) == 0

@@ -13,6 +13,13 @@ def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
     assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
 
 
+@drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), kept=st.floats(0, 0.9))
+def test_errors_that_are_kept_are_counted_off(rate, errors, kept):
+    held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(100))
+    contradicted = rate + kept * (1 - rate) * errors
+    assert held_out.without_errors(contradicted, kept) == pytest.approx(rate, abs=1e-6)
+
+
 def test_rows_set_aside_are_those_the_warm_up_was_judged_by():
     from abstain import Recipe
     from abstain.train.run import train

@@ -149,7 +149,8 @@ def test_a_model_without_a_plateau_is_weak_however_many_labels_were_set_aside():
     share = shares(given, beliefs, beliefs, HeldOut(epoch=7, accuracy=met, rows=rows), 10)[1]
     assert share.trust < 0.5
     assert share.low < 0.1
-    assert share.value < 0.2 < (predicted != given).mean()
+    # Where it is quite sure it errs on a fourth, for all that anyone can tell.
+    assert share.value < 0.25 < (predicted != given).mean()
 
 
 def test_of_many_labels_set_aside_a_small_difference_is_none():
@@ -230,8 +231,30 @@ def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, o
     share = share_by_whole_training(given, beliefs, first, aside, early)
     assert share.trust == (0 if overlaps else 1)
     assert (share.low == 0) == overlaps
-    assert (share.value < 0.25) == overlaps
+    assert share.value == pytest.approx(0.3, abs=0.05)
     assert 0.3 in Interval(value=share.value, low=share.low, high=share.high)
+
+
+def test_classes_that_overlap_are_asked_where_the_model_is_quite_sure():
+    """A tenth is wrong, and of the right ones up to half contradicted: of the least sure."""
+    rng = np.random.default_rng(6)
+    surest = rng.random(40_000)
+    predicted = rng.integers(5, size=40_000).astype(np.int32)
+    contrary = rng.random(40_000) < 0.1 + 0.9 * 0.5 * (1 - surest)
+    given = np.where(contrary, (predicted + 1) % 5, predicted).astype(np.int32)
+    beliefs = Beliefs(predicted=predicted, confidence=surest.astype(np.float32))
+    first, _ = find_plateau(beliefs, given, 5)
+    early = share_by_first_epochs(given, beliefs, [first], float(contrary.mean()), 5)
+    aside = HeldOut(epoch=4, accuracy=1 - float(contrary.mean()), rows=np.arange(4000))
+    share = share_by_whole_training(given, beliefs, first, aside, early)
+    assert share.value == pytest.approx(0.08, abs=0.02)
+    assert share.low == 0
+    # Had the first epochs been contradicted more, the model would be learning still, and weak.
+    weaker, _ = find_plateau(
+        beliefs, np.where(rng.random(40_000) < 0.3, (predicted + 1) % 5, given).astype(np.int32), 5
+    )
+    share = share_by_whole_training(given, beliefs, weaker, aside, early)
+    assert share.value < 0.02
 
 
 def test_clean_classes_that_overlap_are_not_called_wrong():

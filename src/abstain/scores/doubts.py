@@ -46,6 +46,9 @@ _LONG = (0.3, 0.6)
 # Nor if it does not go on: by how much more labels are contradicted in the less sure half than in
 # that rest of the surer one, as part of the rise, where it may, and does.
 _GOES_ON = (0.3, 0.5)
+# By how much more labels are contradicted by the surest of the first epochs than of all together,
+# where the model may not, and had not, learnt at once what there is to learn.
+_LEARNING = (0.0, 0.05)
 _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
 # model has not mended yet, and from here on they are not. Nor are they if they are that many of
@@ -101,6 +104,14 @@ def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, f
     goes_on = ramp((less_sure - rest) / max(rise, 1e-9), _GOES_ON)
     surely = ramp(rise - SURELY * error, STEEP) * (1 - ramp(plateau.share, _LONG))
     return goes_on * surely, goes_on * ramp(rise, STEEP)
+
+
+def still_learning(plateau: Plateau, first: Plateau) -> float:
+    """How far what the first epochs were surest of was contradicted more often than in the end.
+
+    Else the model learnt at once what there is to learn, and its errors are the samples'.
+    """
+    return ramp(first.disagreement - plateau.disagreement, _LEARNING)
 
 
 def no_more_than_a_guess(given: Integers, held_out: HeldOut) -> float:

@@ -45,6 +45,14 @@ class HeldOut:
         met = self.accuracy + chances * self.chance
         return min(max(0.0, 1 - met / max(1 - rate, 1e-9)), 1.0)
 
+    def without_errors(self, contradicted: float, kept: float) -> float:
+        """Share of wrong labels, if so many are contradicted, and of right labels too.
+
+        Of these, the part `kept` of those that it contradicted of the labels set aside.
+        """
+        # contradicted = r + kept · (1 − r) · errors(r), solved for r.
+        return max(0.0, (contradicted - kept * self.disagreement) / (1 - kept))
+
 
 def all_learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> bool:
     """Whether the end of a training can tell nothing: it contradicts hardly a label it was taught.

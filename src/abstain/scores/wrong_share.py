@@ -8,9 +8,10 @@ Three ways, each by a `plateau`:
   training believed on the whole is right far more often than its first epochs were. Samples are
   ordered by how sure it was of them while it hardly knew their labels. What may mislead it are
   `doubts`: where labels were learnt by heart the first epochs are believed instead; errors of a
-  weak model, or of classes that overlap, are counted off, and the interval is left open. Where
-  labels of some classes alone are wrong, these have plateaus of their own (`single_classes`), and
-  errors that even a good model keeps are counted off (`kept_errors`).
+  weak model are counted off; where classes overlap, the share is what it comes to where the model
+  is quite sure; and the interval is left open. Where labels of some classes alone are wrong, these
+  have plateaus of their own (`single_classes`), and errors that even a good model keeps are counted
+  off (`kept_errors`).
 - `share_out_of_sample`, of beliefs that are no training's of ours.
 """
 
@@ -29,6 +30,7 @@ from abstain.scores.plateau import (
     Doubles,
     Integers,
     Plateau,
+    at_certainty,
     find_plateau,
     has_plateau,
     random_part,
@@ -50,7 +52,9 @@ _LENIENT = (2.0, 2.5, 3.0)
 _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
-_KEPT = 0.53  # part of a weak model's errors that its whole training keeps
+# Parts of a model's errors that its whole training keeps: of a weak one where it is surest, and of
+# one that has learnt what there is to learn where it is quite sure.
+_KEPT, _KEPT_SUREST = 0.53, 0.1
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -148,9 +152,12 @@ def share_by_whole_training(
     sure = doubts.too_many(value) * (1 - weak) * (1 - steep)
     sure *= 1 - doubts.no_more_than_a_guess(given, held_out)
     mended = 1 - doubts.not_mended(value, held_out)
-    # value = r + kept · (1 − r) · errors(r), solved for r.
-    kept = _KEPT * max(weak, overlap)
-    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    doubt = max(weak, overlap)
+    learning = doubts.still_learning(plateau, first)
+    certain = held_out.without_errors(at_certainty(plateau.curve), _KEPT_SUREST)
+    value = learning * held_out.without_errors(value, _KEPT * doubt) + (1 - learning) * (
+        (1 - doubt) * value + doubt * min(certain, value)
+    )
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.added, value))
     return WrongShare(
@@ -159,7 +166,7 @@ def share_by_whole_training(
         high=min(1.0, high),
         plateau=plateau,
         counts=counts,
-        trust=1 - max(weak, overlap),
+        trust=1 - doubt,
     )
 
 
@@ -187,9 +194,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     guessing = doubts.guessing(told, given)
     sure = (1 - guessing) * (1 - steep) * (1 - doubts.no_more_than_a_guess(given, held_out))
-    # As for a whole training.
-    kept = _KEPT * max(guessing, overlap)
-    value = max(0.0, (value - kept * held_out.disagreement) / (1 - kept))
+    value = held_out.without_errors(value, _KEPT * max(guessing, overlap))
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
