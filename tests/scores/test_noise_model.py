@@ -1,13 +1,14 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from abstain.scores import noise_model
 from abstain.scores.label_quality import label_quality_from_probabilities
-from abstain.scores.noise_model import _mix_ups, estimate_transition
+from abstain.scores.noise_model import SLOPE, _mix_ups, _slope, estimate_transition
 
 
 @forall(st.integers(2, 6), st.integers(0, 10_000))
@@ -44,3 +45,12 @@ def test_classes_that_the_model_mixes_up_are_doubted_less(monkeypatch):
     known = precision()
     monkeypatch.setattr(noise_model, "_mix_ups", lambda *_: np.zeros((6, 6), np.float32))
     assert known > precision() + 0.02
+
+
+@forall(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 4))
+def test_evidence_of_a_model_that_errs_counts_for_less(errors, more, typical):
+    evidence = np.array([-typical, typical, 3 * typical], np.float32)
+    less, most = (_slope(evidence, x) for x in (max(errors, more), min(errors, more)))
+    assert 0 < less <= most <= SLOPE
+    # One that errs often has a typical label at odds of four to one, whatever the scale.
+    assert _slope(evidence, 1.0) == pytest.approx(min(SLOPE, 1.4 / typical), rel=1e-5)

@@ -26,9 +26,10 @@ SLOPE = 2.4
 """How much a unit of evidence counts. On planted errors the slope of the truth was within a third
 of this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict
 of the first epochs was further off."""
-# A weak model's counts for less, unless there is little of it: half of its labels have log odds
-# below this.
-_WEAK_LOG_ODDS = 1.4
+# That of a model that errs counts for less: by how often it does, half of its labels have log odds
+# below these, of one that hardly ever does and of one that does so often, on right labels, as part
+# of how often a guess would.
+_LOG_ODDS, _OFTEN = (7.0, 1.4), 0.3
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
@@ -72,7 +73,7 @@ def fit_noise_model(
         share: How many labels are wrong, and the counts of which classes contradict which.
     """
     known = rival != UNKNOWN
-    slope = share.trust * SLOPE + (1 - share.trust) * _weak_slope(evidence[known])
+    slope = _slope(evidence[known], share.errors)
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     evidence = np.where(known, evidence, np.float32(0))
@@ -104,9 +105,11 @@ def _mix_ups(given: Integers, believed: Integers, transition: Doubles) -> Floats
     return mixed_up
 
 
-def _weak_slope(evidence: Floats) -> float:
+def _slope(evidence: Floats, errors: float) -> float:
+    """How much a unit of evidence counts, of a model that errs so often."""
     typical = float(np.median(np.abs(evidence))) if len(evidence) else 0.0
-    return min(SLOPE, _WEAK_LOG_ODDS / max(typical, 1e-9))
+    log_odds = float(np.interp(errors, (0, _OFTEN), _LOG_ODDS))
+    return min(SLOPE, log_odds / max(typical, 1e-9))
 
 
 def estimate_transition(counts: Doubles) -> Doubles:

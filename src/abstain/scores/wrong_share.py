@@ -55,6 +55,7 @@ _UNSEEN_ERRORS = 0.25
 # Parts of a model's errors that its whole training keeps: of a weak one where it is surest, and of
 # one that has learnt what there is to learn where it is quite sure.
 _KEPT, _KEPT_SUREST = 0.53, 0.1
+_IN_FAVOUR = 1.0  # standard errors in favour of a model, when its errors are counted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -73,6 +74,8 @@ class WrongShare:
     """(m, m): on the plateau, how often class i was predicted and j given."""
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
+    errors: float
+    """Share of right labels that the model contradicts, as part of those that a guess would."""
 
 
 def share_by_first_epochs(
@@ -99,7 +102,7 @@ def share_by_first_epochs(
     if has_plateau(epochs):
         value = _second_opinion(plateau, contradicted)
         half = half_width(value, plateau.samples, 1 - plateau.share)
-        low, high, trust = value - half, value + half, 1.0
+        low, high, trust, errors = value - half, value + half, 1.0, 0.0
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         value = float(np.mean([epoch.disagreement for epoch in epochs[2:4] or epochs[-1:]]))
@@ -108,9 +111,16 @@ def share_by_first_epochs(
         ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in epochs[2:]]
         low = min(value, min(ends, default=0.0) - half)
         high = max(value, plateau.disagreement + half)
-        trust = _POOR_COUNTS
-    low, high = max(0.0, low), min(1.0, high)
-    return WrongShare(value=value, low=low, high=high, plateau=plateau, counts=counts, trust=trust)
+        trust, errors = _POOR_COUNTS, 1.0
+    return WrongShare(
+        value=value,
+        low=max(0.0, low),
+        high=min(1.0, high),
+        plateau=plateau,
+        counts=counts,
+        trust=trust,
+        errors=errors,
+    )
 
 
 def share_by_whole_training(
@@ -167,6 +177,7 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
+        errors=held_out.errors(value, _IN_FAVOUR) / (1 - 1 / len(counts)),
     )
 
 
@@ -202,6 +213,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         plateau=plateau,
         counts=classes.counts,
         trust=1 - max(guessing, overlap),
+        errors=held_out.errors(value, _IN_FAVOUR) / (1 - 1 / num_classes),
     )
 
 
