@@ -33,7 +33,8 @@ def by_definition(recipe, row, label, epoch):
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loss_is_its_definition_before_and_after_the_warm_up(method, epoch):
-    recipe = Recipe.of(method, rate=0.2).resolved(num_samples=100, num_classes=3)
+    bare = Recipe(**{"method": method, "rate": 0.2, **METHODS[method]})
+    recipe = bare.resolved(num_samples=100, num_classes=3)
     losses = Objective(recipe)(LOGITS, GIVEN, epoch)
     rows = zip(LOGITS.numpy(), GIVEN.tolist(), strict=True)
     expected = [by_definition(recipe, row, label, epoch) for row, label in rows]

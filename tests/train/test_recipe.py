@@ -10,7 +10,8 @@ from abstain.train.recipe import METHODS, Recipe
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_resolves_completely_and_survives_json(method):
-    recipe = Recipe.of(method, rate=0.2).resolved(num_samples=1000, num_classes=10)
+    bare = Recipe(**{"method": method, "rate": 0.2, **METHODS[method]})
+    recipe = bare.resolved(num_samples=1000, num_classes=10)
     open_settings = {f.name for f in fields(recipe) if getattr(recipe, f.name) is None}
     none = {"model", "clip", "truncate", "average"}  # of the data, or truly none
     assert open_settings <= (none | {"warm_up"} if method == "auto" else none)
@@ -85,7 +86,7 @@ def test_a_wrong_setting_is_named_with_its_rule_and_value(settings, message):
     [
         ({"payoff": 9.99}, r"payoff must lie in \(1, 2\] for 2 classes, got 9.99"),
         ({"epochs": 3, "warm_up": 3}, "warm_up must be less than epochs, 3, got 3"),
-        ({"flip_kind": "odd"}, "flip_kind must be one of symmetric"),
+        ({"flip": 0.1, "flip_kind": "odd"}, "flip_kind must be one of symmetric"),
         ({"method": "aes", "rate": 0.2, "payoff": 1.1}, "to have a plateau to stop at"),
         ({"method": "aes", "rate": 0.6}, "rate|clean"),
         ({"method": "aes", "rate": 0.2, "noise": "odd"}, "must be one of symmetric"),
@@ -106,3 +107,40 @@ def test_unknown_methods_and_settings_are_refused_with_a_hint():
         AbstainError, match=r"only known settings, got epoch; did you mean epochs\?"
     ):
         Recipe.of("auto", epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("auto", {"rate": 0.2}, "rate must be left out for method 'auto'.*got 0.2; it is for"),
+        ("auto", {"payoff": 1.9}, "payoff must be left out for method 'auto'"),
+        ("mid", {"guard": 1e-6}, "guard must be left out for method 'mid'.*schedule, schedule-rel"),
+        ("auto", {"q": 0.5}, "q must be left out for .* got 0.5; it is for methods lq, lq-trunc"),
+        ("nll", {"truncate": 0.5}, "truncate must be left out for method 'nll'"),
+        ("nll", {"warm_up": 2}, "warm_up must be left out for method 'nll'"),
+        ("ves", {"noise": "pairflip"}, "noise must be left out for method 'ves'"),
+        ("auto", {"patience": 3}, "patience must .* it is for method ves$"),
+        ("lq", {"hold_out": 0.3}, "hold_out must be left out for method 'lq'"),
+        ("gamblers", {"payoff": 1.9, "rate": 0.2}, "rate must be left out for payoff 1.9"),
+        ("auto", {"flip_kind": "pairflip"}, "flip_kind must come with flip.*got 'pairflip' alone"),
+    ],
+)
+def test_what_the_method_would_pass_over_is_refused(method, settings, message):
+    with pytest.raises(AbstainError, match=message):
+        Recipe.of(method, **settings)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("gamblers", {"rate": 0.2}),  # the payoff is then chosen by it
+        ("ves", {"rate": 0.2, "patience": 3, "hold_out": 0.3}),
+        ("coteaching-plus", {"rate": 0.2, "warm_up": 1}),
+        ("lq", {"q": 0.5, "truncate": 0.3}),
+        ("auto", {"warm_up": 2}),
+        ("nll", {"flip": 0.0, "flip_kind": "pairflip"}),  # said, and nothing to flip
+    ],
+)
+def test_what_the_method_looks_at_is_taken(method, settings):
+    recipe = Recipe.of(method, **settings)
+    assert {name: getattr(recipe, name) for name in settings} == settings

@@ -216,6 +216,7 @@ def _resolve(
     if about["recipe"]["model"] is None and "model" not in settings:
         raise AbstainError(f"{from_} was trained with a module of another program; name a --model")
     recipe = Recipe.from_json({**about["recipe"], **settings})
+    recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}
 
 

@@ -1,7 +1,7 @@
 """A recipe says a run completely: what is minimised, how long, with what, from which seeds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args
@@ -104,12 +104,7 @@ class Recipe:
         if "warm_up" in changes and "warm_up_ends" not in changes:
             settings["warm_up_ends"] = "fixed"
         recipe = cls(**settings)
-        for name in ("payoff", "guard"):
-            if name in changes and recipe.loss != "gamblers":
-                raise AbstainError(
-                    f"{name} must be left out for method {method!r}, whose loss has none, "
-                    f"got {changes[name]!r}; use method 'gamblers' or 'schedule'"
-                )
+        recipe.check_used(changes)
         return recipe
 
     def __post_init__(self) -> None:
@@ -167,6 +162,31 @@ class Recipe:
                     "schedule must be constant for method 'coteaching-plus', which sets the "
                     f"learning rate of every epoch by itself, got {self.schedule!r}"
                 )
+
+    def check_used(self, said: Mapping[str, Any]) -> None:
+        """Raise for a setting that was said and that decides nothing in this recipe.
+
+        >>> Recipe.of("auto").check_used({"rate": 0.2})
+        Traceback (most recent call last):
+        abstain.errors.AbstainError: rate must be left out for method 'auto', which makes no use \
+of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-plus
+        """
+        for name, uses in _USED_BY.items():
+            if name in said and not uses(self):
+                users = [other for other, its in METHODS.items() if uses(_bare(other, its))]
+                here = f"method {self.method!r}"
+                if self.method in users:  # if it were not for another setting
+                    here = f"payoff {self.payoff!r}"
+                raise AbstainError(
+                    f"{name} must be left out for {here}, which makes no use of it, "
+                    f"got {said[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
+                    f"{', '.join(users)}"
+                )
+        if "flip_kind" in said and not (self.flip or "flip" in said):
+            raise AbstainError(
+                f"flip_kind must come with flip, the share of labels to flip, got "
+                f"{said['flip_kind']!r} alone"
+            )
 
     def until_settled(self) -> "Recipe":
         """This recipe for an audit: no more training than it takes to put the labels in order.
@@ -263,6 +283,23 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """What `--method` can say: the settings in which a method differs from the fields' own values."""
 
+_USED_BY: dict[str, Callable[[Recipe], bool]] = {
+    "payoff": lambda recipe: recipe.loss == "gamblers",
+    "guard": lambda recipe: recipe.loss == "gamblers" and recipe.payoff == "euc",
+    "q": lambda recipe: recipe.loss == "lq",
+    "truncate": lambda recipe: recipe.loss == "lq",
+    "warm_up": lambda recipe: recipe.loss != "nll",
+    "rate": lambda recipe: (
+        recipe.stop == "analytical"
+        or recipe.method == "coteaching-plus"
+        or (recipe.loss == "gamblers" and recipe.payoff is None)  # which is then chosen by it
+    ),
+    "noise": lambda recipe: recipe.stop == "analytical",
+    "patience": lambda recipe: recipe.stop == "validation",
+    "hold_out": lambda recipe: recipe.stop == "validation",
+}
+"""Settings that only some recipes look at, and which do."""
+
 DEFAULT_METHOD = "auto"
 """What is trained where nothing is said."""
 
@@ -275,6 +312,10 @@ _CHOICES = {
     "stop": StopName,
     "warm_up_ends": WarmUpEnd,
 }
+
+
+def _bare(method: str, settings: Mapping[str, Any]) -> Recipe:
+    return Recipe(**{"method": method, "rate": 0.0, **settings})
 
 
 def _check_known(recipe: type[Recipe], settings: Mapping[str, Any]) -> None:
