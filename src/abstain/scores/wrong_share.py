@@ -138,36 +138,30 @@ def share_by_whole_training(
     plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
     more = by_class.disagreement - plateau.disagreement
-    most = max(classes.added, more)
-    believed = classes.believed(plateau.disagreement + most, held_out)
+    most = plateau.disagreement + max(classes.added, more)
+    believed = classes.believed(most, held_out)
     chance = chance_of(by_class.disagreement, by_class.samples)
-    value = plateau.disagreement + believed * max(classes.added, more - chance)
+    seen = plateau.disagreement + believed * max(classes.added, more - chance)
     if believed == 1:
         counts = classes.counts
     by_heart = doubts.learnt_by_heart(whole.predicted != given, first, held_out)
-    raised = by_heart * max(0.0, first.disagreement - value)
-    weak = doubts.weakness(value + raised, whole, given, first, held_out, knew=early.trust == 1)
-    value += (1 - weak) * raised
+    raised = by_heart * max(0.0, first.disagreement - seen)
+    weak = doubts.weakness(seen + raised, whole, given, first, held_out, knew=early.trust == 1)
+    seen += (1 - weak) * raised
 
-    half = float(
-        np.hypot(half_width(value, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED)
-    )
-    low = value - held_out.errors(value, doubts.SURELY) - half
-    high = max(value, plateau.disagreement + most) + half
-    if first.disagreement > value:  # what was learnt by heart unseen
-        most = held_out.disagreement + held_out.chance
-        high = max(high, min(first.disagreement + half, most))
+    half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
+    low = seen - held_out.errors(seen, doubts.SURELY) - half
+    high = max(seen, most) + half
+    if first.disagreement > seen:  # what was learnt by heart unseen
+        aside = held_out.disagreement + held_out.chance
+        high = max(high, min(first.disagreement + half, aside))
 
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
-    sure = doubts.too_many(value) * (1 - weak) * (1 - steep)
+    sure = doubts.too_many(seen) * (1 - weak) * (1 - steep)
     sure *= 1 - doubts.no_more_than_a_guess(given, held_out)
-    mended = 1 - doubts.not_mended(value, held_out)
     doubt = max(weak, overlap)
-    learning = doubts.still_learning(plateau, first)
-    certain = held_out.without_errors(at_certainty(plateau.curve), _KEPT_SUREST)
-    value = learning * held_out.without_errors(value, _KEPT * doubt) + (1 - learning) * (
-        (1 - doubt) * value + doubt * min(certain, value)
-    )
+    value = _without_own_errors(seen, doubt, plateau, first, held_out)
+    mended = 1 - doubts.not_mended(seen, held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.added, value))
     return WrongShare(
@@ -179,6 +173,21 @@ def share_by_whole_training(
         trust=1 - doubt,
         errors=held_out.errors(value, _IN_FAVOUR) / (1 - 1 / len(counts)),
     )
+
+
+def _without_own_errors(
+    seen: float, doubt: float, plateau: Plateau, first: Plateau, held_out: HeldOut
+) -> float:
+    """The share that is `seen`, without errors of the model, as far as that is in `doubt`.
+
+    One that is still learning keeps a part of the errors that it makes on labels set aside. One
+    that learnt at once what there is to learn hardly errs where it is quite sure.
+    """
+    learning = doubts.still_learning(plateau, first)
+    weak = held_out.without_errors(seen, _KEPT * doubt)
+    certain = held_out.without_errors(at_certainty(plateau.curve), _KEPT_SUREST)
+    overlapping = (1 - doubt) * seen + doubt * min(certain, seen)
+    return learning * weak + (1 - learning) * overlapping
 
 
 def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
