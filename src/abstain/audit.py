@@ -21,13 +21,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from abstain.data import LabeledData, load
+from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.errors import AbstainError
 from abstain.scores.detection import detection
 from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
+    SUM_OFF_BY,
     LabelQuality,
     label_quality,
     label_quality_from_probabilities,
@@ -37,7 +38,7 @@ from abstain.scores.summaries import disagreeing_duplicates
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import Trained, train
-from abstain.train.sources import check_options, reading, recalled, remembered
+from abstain.train.sources import check_options, loaded, reading, recalled, remembered
 from abstain.verdict import COLUMNS, Audit, SavedAudit
 
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]
@@ -181,7 +182,7 @@ def _load(sources: Mapping[str, Any]) -> LabeledData:
     source = sources["train"]
     if source is None:
         raise AbstainError("source must be given, got none")
-    return source if isinstance(source, LabeledData) else load(source, **reading(sources))
+    return loaded(source, reading(sources))
 
 
 def _are_columns(features: object) -> bool:
@@ -222,7 +223,7 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
             f"first of them row {bad[0]}; of logits, take the softmax"
         )
     sums = array.sum(axis=1)
-    off = np.flatnonzero(np.abs(sums - 1) > 1e-3)
+    off = np.flatnonzero(np.abs(sums - 1) > SUM_OFF_BY)
     if len(off):
         raise AbstainError(
             f"probabilities must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
