@@ -178,7 +178,7 @@ def label_quality_from_probabilities(
 
 
 SUM_OFF_BY = 0.05
-"""How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by a hundredth."""
+"""How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
 _ROWS_AT_ONCE = 2**16
 _TINY = np.finfo(np.float32).tiny
 _FEW_TO_MANY = (3_000, 10_000)  # samples; see `_sureness`
