@@ -153,7 +153,7 @@ def test_unknown_name_and_unknown_split():
         load("mnits")
     with pytest.raises(DataError, match=r"split must be one of .*train, test; got 'validation'"):
         load("digits", split="val")
-    with pytest.raises(DataError, match="label, features and image_size must not be given"):
+    with pytest.raises(DataError, match="label must be left out for digits, a built-in set"):
         load("digits", label="x")
 
 

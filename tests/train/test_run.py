@@ -251,10 +251,10 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
     small.save_blobs(tmp_path, 20)
     net = small.save_net(tmp_path, small.NET64).removeprefix(f"{tmp_path}/")
     recipe = Recipe(epochs=1, warm_up=0, model=net)
-    train("blobs.npz", recipe, folder="run", test="blobs.npz", data_dir="sets")
+    train("blobs.npz", recipe, folder="run", test="blobs.npz", cache_dir="kept")
     about = RunFolder(tmp_path / "run").about()
     assert about["sources"]["train"] == about["sources"]["test"] == str(tmp_path / "blobs.npz")
-    assert about["sources"]["options"]["data_dir"] == str(tmp_path / "sets")
+    assert about["sources"]["options"]["cache_dir"] == str(tmp_path / "kept")
     monkeypatch.chdir("/")
     assert train(folder=tmp_path / "run", resume=True).outcome == "all 1 epochs are done"
 
@@ -352,3 +352,30 @@ def test_large_images_on_a_cpu_are_warned_of(caplog, side):
     encoder = ImageEncoder((1, side, 60))
     warn_of_large_images(default_model(encoder.kind, encoder.input_shape), encoder)
     assert ("images of 65×60 pixels take long on a CPU" in caplog.text) == (side == 65)
+
+
+def test_options_of_the_test_source_alone_are_not_refused_by_the_other(photos, tmp_path):
+    rows = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in photos.rglob("*.png")]
+    (tmp_path / "checked.csv").write_text("\n".join(["image,species", *rows]))
+    options = {"image_size": 8, "label": "species"}
+    trained = train(
+        photos, SHORT, test=tmp_path / "checked.csv", folder=tmp_path / "run", **options
+    )
+    assert trained.test_accuracy is not None
+    again = train(folder=tmp_path / "run", resume=True)
+    assert again.test_accuracy == trained.test_accuracy
+    with pytest.raises(AbstainError, match=r"label must be left out for .*photos"):
+        train(photos, SHORT, **options)
+
+
+def test_a_run_that_remembers_what_was_once_passed_over_goes_on(photos, tmp_path):
+    train(photos, SHORT, folder=tmp_path / "run", image_size=8)
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    about["sources"]["options"]["label"] = "species"
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    assert train(folder=tmp_path / "run", resume=True).outcome == "all 2 epochs are done"
+
+
+def test_options_of_data_that_are_read_already_are_refused():
+    with pytest.raises(AbstainError, match="label must be left out for LabeledData"):
+        train(load("digits"), SHORT, label="stars")

@@ -182,6 +182,10 @@ def train(
         return
     recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
     if dry_run:
+        if test is not None:
+            from abstain.data.fitting import divided
+
+            reading, _ = divided(reading, source, test)
         show_recipe(source, recipe, reading, as_json=as_json)
         return
     folder = out or new_folder(source, recipe.method)

@@ -127,11 +127,6 @@ _BUNDLED: dict[str, Callable[[str], LabeledData]] = {
 
 def read_builtin(builtin: Builtin, options: Options) -> LabeledData:
     """One split, decoded once: from a package, a folder, Debian's package, the cache or the hub."""
-    if options.label or options.features or options.image_size:
-        raise DataError(
-            "label, features and image_size must not be given for the built-in set "
-            f"{builtin.name!r}: they are known"
-        )
     split = pick(options.split, ("train", "test"), builtin.name)
     stem = f"{builtin.name}-{split}"
     # One entry serves every way of reading; ids count rows, so none may be left out.

@@ -12,6 +12,7 @@ from abstain.data.budget import MEMORY_BUDGET
 from abstain.data.builtin import BUILTIN, read_builtin
 from abstain.data.cache import cache_folder
 from abstain.data.contract import LabeledData
+from abstain.data.fitting import check_fitting, check_images
 from abstain.data.folder import read_folder
 from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.options import Options
@@ -92,6 +93,7 @@ def load(
         memory_budget=memory_budget,
     )
     _check_no_files(options.features or ())
+    check_fitting(source, vars(options))
     data = _read_named(source, options) if _is_name(source) else _read_object(source, options)
     if weights is not None and is_weight_file(weights):
         data = read_weights(data, Path(weights))
@@ -99,8 +101,8 @@ def load(
         raise DataError(
             f"weights must be a file for {data.name}, which has no columns, got {weights!r}"
         )
-    if options.ignore and not data.columns:
-        raise DataError(f"ignore must be left out for {data.name}, which has no columns")
+    if classes is None:  # else read as the training data were, and whether they fit is found there
+        check_images(data, vars(options))
     return settle(data, classes=classes, labelled=labelled)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from abstain.data import LabeledData, splits
+from abstain.data.fitting import divided
 from abstain.data.given_features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.scores.selective import (
@@ -75,10 +76,11 @@ def predict_from(
     run = FinishedRun.open(folder)
     held = None
     if calibrate is not None and max_risk is not None:
+        options, its_options = divided(options, source, calibrate)
         split = calibrate_split or _split_like(options.get("split", "train"), calibrate)
         run.check_unseen(calibrate, split)
         trusted = run.predict(
-            calibrate, score, {**options, "split": split}, compare=True, show=show
+            calibrate, score, {**its_options, "split": split}, compare=True, show=show
         )
         assert trusted.given is not None
         wrong = trusted.predicted != trusted.given

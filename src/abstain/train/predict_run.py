@@ -12,8 +12,9 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from abstain.data import BUILTIN, Encoder, LabeledData, load
+from abstain.data import Encoder, LabeledData, load
 from abstain.data.assemble import settle
+from abstain.data.fitting import check_images, fitting
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.layout import canonical
 from abstain.errors import AbstainError
@@ -104,7 +105,9 @@ class FinishedRun:
                 shown = load(source, **{**read, "features": None, "to_show": True})
                 return with_features(shown, features)
             self._check_needs_no_features(source)
-            return load(source, **read)
+            data = load(source, **read)
+            check_images(data, options)
+            return data
         if labelled and bool((source.given < 0).any()):
             raise AbstainError(f"{source.name} must have labels to compare with, got none")
         return settle(source, classes=self.classes, labelled=labelled)
@@ -119,8 +122,6 @@ class FinishedRun:
 
     def _defaults(self, source: object) -> dict[str, Any]:
         """What the training said of columns and sizes, where a source has any of its own."""
-        if isinstance(source, str) and source in BUILTIN:
-            return {}
         trained = self.sources["options"]
         found = {"label": trained.get("label")}
         if self.encoder.kind == "image":
@@ -130,7 +131,7 @@ class FinishedRun:
             found = {}  # its keys are no columns
         elif self.encoder.columns:
             found |= {"features": self.encoder.columns, "categories": self.encoder.categories}
-        return {name: value for name, value in found.items() if value is not None}
+        return fitting(source, {name: value for name, value in found.items() if value is not None})
 
     def _logits(self, data: LabeledData, *, show: bool) -> torch.Tensor:
         """The outputs of the model for every sample, on the CPU."""

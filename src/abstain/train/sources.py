@@ -11,6 +11,7 @@ import torch
 
 from abstain import noise
 from abstain.data import LabeledData, load, splits
+from abstain.data.fitting import divided, fitting
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.weights import is_weight_file
 from abstain.data.wording import did_you_mean
@@ -48,23 +49,34 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
         del options["features"]
         if test is not None:
             raise AbstainError(f"test must be left out where features are {features}, got {test}")
-        shown = source if isinstance(source, LabeledData) else load(source, to_show=True, **options)
-        return with_features(shown, features), None
-    data = source if isinstance(source, LabeledData) else load(source, **options)
-    if isinstance(test, LabeledData):
+        return with_features(loaded(source, {**options, "to_show": True}), features), None
+    if test is None and not isinstance(source, LabeledData) and "test" in splits(source):
+        test = source
+    of_source, of_test = (options, {}) if test is None else divided(options, source, test)
+    data = loaded(source, of_source)
+    if isinstance(test, LabeledData | None):
         return data, test
-    if test is None and (isinstance(source, LabeledData) or "test" not in splits(source)):
-        return data, None
-    where = source if test is None else test
     of_training = {"classes": data.classes, "categories": data.categories, "weights": None}
     try:
-        split = "test" if test is None or "test" in splits(test) else "train"
-        return data, load(where, **{**options, **of_training, "split": split})
+        split = "test" if "test" in splits(test) else "train"
+        return data, load(test, **{**of_test, **of_training, "split": split})
     except AbstainError as error:
         told = str(error)
         if not told.startswith("source "):
             raise
         raise type(error)(f"test {told.removeprefix('source ')}") from error
+
+
+def loaded(source: object, options: Mapping[str, Any]) -> LabeledData:
+    """A source as `abstain.data.load` reads it; data that were loaded before as they are."""
+    if not isinstance(source, LabeledData):
+        return load(source, **options)
+    for name, value in options.items():
+        if name != "to_show" and value is not None:
+            raise AbstainError(
+                f"{name} must be left out for LabeledData, which are read already, got {value!r}"
+            )
+    return source
 
 
 def reading(sources: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,9 +109,12 @@ def recalled(sources: Mapping[str, Any]) -> dict[str, Any]:
     """Remembered sources as they can be found here.
 
     A folder of sets that this machine does not have is forgotten: sets are then looked for where
-    they are without one, and whether they are the same is for the caller to check.
+    they are without one, and whether they are the same is for the caller to check. So is what an
+    earlier version of abstain took and passed over.
     """
-    options = dict(sources["options"])
+    known = [source for source in (sources["train"], sources.get("test")) if source is not None]
+    used = [fitting(source, sources["options"]) for source in known] or [sources["options"]]
+    options = {name: x for its in used for name, x in its.items()}
     if not os.path.isdir(options.get("data_dir") or "."):  # noqa: PTH112
         del options["data_dir"]
     return {**sources, "options": options}
