@@ -120,6 +120,13 @@ def test_hostile_text_stays_text_everywhere(kind):
     assert "\x00" not in text
 
 
+@pytest.mark.parametrize(("kind", "shown"), [("table", "2024/7"), ("image", "7")])
+def test_only_of_files_the_folder_is_left_out(kind, shown):
+    data = hostile_data(kind)
+    named = replace(data, ids=[f"2024/{k}" for k in range(len(data))])
+    assert f'title="2024/7">{shown}</bdi>' in render(audit(named, Recipe(epochs=1, flip=0.4)))
+
+
 def test_the_headline_is_the_estimate(digits):
     text = render(digits)
     share = f"{100 * digits.noise_rate.value:.1f}%"

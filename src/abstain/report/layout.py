@@ -36,9 +36,9 @@ def class_name(audit: Audit, index: int) -> Markup:
 
 
 def sample_id(audit: Audit, index: int) -> Markup:
-    """The id of a sample; of a path the name of the file, as folders are classes."""
+    """The id of a sample; of an image the name of its file, as folders are classes."""
     text = audit.data.ids[index]
-    name = text.rpartition("/")[2] or text
+    name = text.rpartition("/")[2] if audit.data.kind == "image" else text
     shown = name if len(name) <= _LONGEST_ID else f"…{name[1 - _LONGEST_ID :]}"
     return foreign(shown, class_="id", title=text)
 
