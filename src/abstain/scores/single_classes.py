@@ -8,8 +8,9 @@ from abstain.scores.doubts import STEEP, SURELY, ramp
 from abstain.scores.held_out import HeldOut, chance_of
 from abstain.scores.plateau import Beliefs, Doubles, Integers, shrunk_rates
 
-# A class has a plateau of its own if it is contradicted more often than the surest are, by so many
-# standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing is said.
+# A class has a plateau of its own if it is contradicted more often than the surest of the others
+# are, by so many standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing
+# is said.
 _TOLD_APART, _FEWEST = 3.0, 20
 # Share of right labels set aside that the model may contradict, and contradicts too often, to be
 # taken at its word on each class.
@@ -20,8 +21,10 @@ _HARDLY = (0.03, 0.08)
 class SingleClasses:
     """What classes tell by themselves that the surest of all do not."""
 
+    own: float
+    """Share of all labels that is wrong in classes with a plateau of their own."""
     added: float
-    """Share of all labels that is wrong in them."""
+    """What of it the surest of all do not tell."""
     counts: Doubles
     """(m, m) of predicted and given labels among the surest of all, or of such a class."""
 
@@ -53,7 +56,7 @@ def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> Si
     keys = seen.confidence + np.random.default_rng(0).random(len(given)) * 1e-6
     order = np.lexsort((-keys, seen.predicted))
     ends = np.cumsum(np.bincount(seen.predicted, minlength=m))
-    added = 0.0
+    own = added = 0.0
     for j, of_class in enumerate(np.split(order, ends[:-1])):
         fifth, half = len(of_class) // 5, len(of_class) // 2
         if fifth < _FEWEST:
@@ -61,14 +64,20 @@ def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> Si
         told = given[of_class[:half]]
         contrary = told != j
         level = float(contrary.mean())
-        if level - rates[j] <= _TOLD_APART * chance_of(level, half):
+        others = np.arange(m) != j
+        told_of_others = float(totals[others] @ rates[others]) / max(totals[others].sum(), 1)
+        chance = _TOLD_APART * chance_of(level, half)
+        if level - told_of_others <= chance:
             continue
         rise = float(contrary[fifth:].mean() - contrary[:fifth].mean())
         error = np.sqrt(level * (1 - level) * (1 / fifth + 1 / (half - fifth)))
         if rise - SURELY * error < STEEP[0]:
-            added += len(of_class) / len(given) * (level - float(rates[j]))
-            counts[j] = np.bincount(told, minlength=m)
-    return SingleClasses(added=added, counts=counts)
+            part = len(of_class) / len(given)
+            own += part * level
+            if level - rates[j] > chance:
+                added += part * (level - float(rates[j]))
+                counts[j] = np.bincount(told, minlength=m)
+    return SingleClasses(own=own, added=added, counts=counts)
 
 
 def within_classes(beliefs: Beliefs) -> Beliefs:

@@ -163,7 +163,7 @@ def share_by_whole_training(
     value = _without_own_errors(seen, doubt, plateau, first, held_out)
     mended = 1 - doubts.not_mended(seen, held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
-    value = max(mended * value, min(believed * classes.added, value))
+    value = max(mended * value, min(believed * classes.own, value))
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
