@@ -24,6 +24,7 @@ from torch import Tensor
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.wording import many
 from abstain.errors import AbstainError
 from abstain.scores.detection import detection
 from abstain.scores.held_out import HeldOut
@@ -219,15 +220,15 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
     if len(bad):
         raise AbstainError(
-            f"probabilities must be numbers of 0 or more, got others in {len(bad)} rows, the "
-            f"first of them row {bad[0]}; of logits, take the softmax"
+            f"probabilities must be numbers of 0 or more, got others in "
+            f"{many(len(bad), 'row')}, the first of them row {bad[0]}; of logits, take the softmax"
         )
     sums = array.sum(axis=1)
     off = np.flatnonzero(np.abs(sums - 1) > SUM_OFF_BY)
     if len(off):
         raise AbstainError(
             f"probabilities must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
-            f"({len(off)} such rows)"
+            f"({many(len(off), 'such row')})"
         )
     return array
 

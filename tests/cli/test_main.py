@@ -73,3 +73,29 @@ def test_version(capsys):
         main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out.startswith("abstain ")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"], ["--help"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_output_is_one_line(arguments, unbuffered):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(
+            [sys.executable, "-m", "abstain", *arguments], stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert ended.returncode == 2
+    said = "abstain: standard output cannot be written: No space left on device\n"
+    assert ended.stderr == said
+
+
+@pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])
+def test_a_pipe_that_nobody_reads_ends_it_silently(arguments):
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [sys.executable, "-m", "abstain", *arguments], stdout=write, stderr=subprocess.PIPE,
+        text=True, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, "")

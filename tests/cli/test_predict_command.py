@@ -138,7 +138,7 @@ def test_trusted_labels_make_it_a_bound(abstain):
         (["hard.csv", "--max-risk", "0.01"], "the model expects more than 0.01"),
         (
             ["new.csv", "--max-risk", "0.001", "--calibrate", "trusted.csv"],
-            "on 400 trusted samples; that takes 5558 trusted labels or more",
+            "on 400 trusted samples; that takes 5,558 trusted labels or more",
         ),
         (
             ["new.csv", "--max-risk", "0.1", "--calibrate", "random.csv"],

@@ -123,7 +123,7 @@ def test_frame_of_texts_and_of_holes():
     assert load(frame).inputs == ["a", "b", "c", "d"]
     holes = load(pd.DataFrame({"a": [1, None, 3, 4], "label": list("xyxy")})).inputs
     assert holes.isnan().flatten().tolist() == [False, True, False, False]
-    with pytest.raises(DataError, match="got none in 1 rows: 2"):
+    with pytest.raises(DataError, match="got none in 1 row: 2"):
         load(pd.DataFrame({"a": [1, 2, 3, 4], "label": [0, 1, None, 1]}))
 
 

@@ -90,13 +90,13 @@ def test_rows_without_a_label(tmp_path):
     with pytest.raises(DataError, match="got none in 2 rows: 1, 3"):
         load(write(tmp_path / "t.csv", "x,label\n1,a\n2,\n3,b\n4,\n"))
     pq.write_table(pa.table({"x": [1, 2, 3], "label": [0, None, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match="got none in 1 rows: 1"):
+    with pytest.raises(DataError, match="got none in 1 row: 1"):
         load(tmp_path / "t.parquet")
 
 
 def test_rows_without_a_text(tmp_path):
     pq.write_table(pa.table({"text": ["a", None], "label": [0, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"text column 'text' .*got 1 rows without"):
+    with pytest.raises(DataError, match=r"text column 'text' .*got 1 row without"):
         load(tmp_path / "t.parquet")
 
 
@@ -220,3 +220,21 @@ def test_a_column_of_several_types():
 def test_samples_without_numbers(shape):
     with pytest.raises(DataError, match="X must hold numbers for every sample, got shape"):
         load((np.zeros(shape), [0, 1, 0, 1]))
+
+
+def test_a_class_that_the_training_data_do_not_have_is_named_with_its_samples(tmp_path):
+    (tmp_path / "new.csv").write_text("size,label\n1,cat\n2,zebra\n3,dog\n4,zebra\n5,dgo\n")
+    expected = (
+        "labels of new must hold only classes of the training data (cat, dog), got dgo, zebra, "
+        "which these do not have, for 3 samples: 1, 3, 4; leave out what is of no class that can "
+        "be predicted; did you mean dog?"
+    )
+    with pytest.raises(DataError) as raised:
+        load(tmp_path / "new.csv", classes=("cat", "dog"))
+    assert str(raised.value) == expected
+
+
+def test_one_of_anything_is_said_in_the_singular(tmp_path):
+    (tmp_path / "gap.csv").write_text("size,label\n1,cat\n2,\n3,cat\n4,dog\n5,dog\n")
+    with pytest.raises(DataError, match="got none in 1 row: 1; fill in what is missing"):
+        load(tmp_path / "gap.csv")

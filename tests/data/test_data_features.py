@@ -33,7 +33,7 @@ def test_features_replace_inputs_and_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (np.zeros((2, 4)), "one row for each of the 3 samples of data, got 2"),
+        (np.zeros((2, 4)), "one row for each of 3 samples of data, got 2"),
         (np.zeros(3), r"of the shape \(samples, columns\)"),
         (np.array([["a"], ["b"], ["c"]]), "must hold numbers"),
         (np.array([[1.0], [np.nan], [2.0]]), "must be finite"),

@@ -100,11 +100,35 @@ def test_cut_image_is_unreadable(image_folder, make_png):
         load(root)
 
 
-def test_mixed_sizes_are_told(image_folder, make_png):
-    root = image_folder()
-    (root / "dog" / "large.png").write_bytes(make_png(5, (40, 50)))
-    with pytest.raises(DataError, match=r"4×5 \(6 images\), 40×50 \(1 images\).*image_size=4"):
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([(4, 5)] * 6 + [(40, 50)], (4, 5)),  # one that is larger changes nothing for the others
+        ([(480, 640), (640, 480), (300, 200)], (64, 64)),
+        ([(100, 20), (90, 30), (80, 40)], (64, 30)),
+    ],
+)
+def test_images_of_several_sizes_are_scaled_to_their_median(
+    image_folder, make_png, cache, sizes, expected
+):
+    root = image_folder(per_class=0)
+    for number, size in enumerate(sizes):
+        for name in ("cat", "dog"):
+            (root / name / f"{number}.png").write_bytes(make_png(9, size))
+    (root / "dog" / "bad.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"1 unreadable: dog/bad\.png"):
         load(root)
+    for data in (load(root, skip_bad=True), load(root, skip_bad=True)):  # decoded, and kept
+        assert data.inputs.shape == (2 * len(sizes), 1, *expected)
+        assert (data.inputs == 9).all()
+        assert data.scaled
+    assert any(cache.iterdir())
+
+
+def test_images_of_one_size_and_of_a_size_that_was_said_are_not_scaled_unasked(image_folder):
+    root = image_folder()
+    assert not load(root).scaled
+    assert not load(root, image_size=3).scaled
 
 
 def test_folder_without_subfolders(tmp_path, make_png):

@@ -160,7 +160,7 @@ def test_test_split_takes_the_training_classes(tmp_path):
     train = load(tmp_path)
     assert splits(tmp_path) == ("train", "test")
     assert load(tmp_path, split="test", classes=train.classes).given.tolist() == [2]
-    with pytest.raises(DataError, match=r"only the classes a, b, see, got c"):
+    with pytest.raises(DataError, match=r"of the training data \(a, b, see\), got c, which"):
         load(tmp_path, split="test", classes=("a", "b", "see"))
     with pytest.raises(DataError, match="classes must name every class once"):
         load(tmp_path, split="test", classes=("a", "a"))

@@ -22,6 +22,7 @@ from abstain.models import default_model
 from abstain.train.display import live_display
 from abstain.train.folder import RunFolder
 from abstain.train.network import warn_of_large_images
+from abstain.train.predict import predict_from
 from abstain.train.recipe import Recipe
 from abstain.train.run import train
 
@@ -379,3 +380,20 @@ def test_a_run_that_remembers_what_was_once_passed_over_goes_on(photos, tmp_path
 def test_options_of_data_that_are_read_already_are_refused():
     with pytest.raises(AbstainError, match="label must be left out for LabeledData"):
         train(load("digits"), SHORT, label="stars")
+
+
+def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog):
+    for part, side in (("train", 20), ("test", 30)):
+        for colour in ("red", "green"):
+            (tmp_path / "split" / part / colour).mkdir(parents=True)
+            for number, path in enumerate(sorted((photos / colour).iterdir())):
+                image = Image.open(path).resize((side + number % 3, side))
+                image.save(tmp_path / "split" / part / colour / path.name)
+    trained = train(tmp_path / "split", SHORT, folder=tmp_path / "run")
+    assert trained.encoder.input_shape == (3, 20, 21)
+    assert trained.test_accuracy is not None  # scaled to the size of the training
+    assert "images of split have several sizes and are scaled to 20×21 pixels" in caplog.text
+    assert len(predict_from(tmp_path / "run", photos)) == 24
+    caplog.clear()
+    train(folder=tmp_path / "run", resume=True)
+    assert "several sizes" not in caplog.text  # said once

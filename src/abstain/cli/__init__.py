@@ -15,7 +15,9 @@ from abstain.cli.process import (
     end,
     is_main_process,
     leave_others,
+    leave_stdout,
     let_main_process_speak,
+    stdout_fails,
     tune_process,
 )
 from abstain.errors import AbstainError
@@ -68,6 +70,13 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(args=arguments, standalone_mode=False)
     except AbstainError as error:
         _complain(as_options(str(error)))
+    except OSError as error:
+        if not stdout_fails():
+            raise
+        leave_stdout()
+        if isinstance(error, BrokenPipeError):
+            end(1)  # who reads has read enough
+        _complain(f"standard output cannot be written: {error.strerror}")
     except RuntimeError as error:
         # What is heard from a process of the same training that has ended; it has said why itself.
         if "by peer" not in str(error):

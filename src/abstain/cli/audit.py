@@ -123,7 +123,8 @@ def _audit(
 
 
 def _say(verdict: "Audit", report: Path) -> None:
-    from abstain.report.numbers import count, expectation, interval, many, percent
+    from abstain.data.wording import many
+    from abstain.report.numbers import count, expectation, interval, percent
 
     console = Console(highlight=False)
     rate = verdict.noise_rate

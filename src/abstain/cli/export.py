@@ -77,6 +77,7 @@ def export(
     if min_confidence is not None and fix not in (None, "relabel"):
         raise AbstainError(f"--min-confidence is for --fix relabel, got --fix {fix}")
     from abstain.audit import SavedAudit
+    from abstain.data.wording import many
     from abstain.report.export import SURE_ENOUGH
 
     saved = SavedAudit.open(audit)
@@ -112,7 +113,7 @@ def export(
     console = Console(highlight=False)
     words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--min-confidence)"}
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
-    console.print(f"{place}: {rows} rows{changes}", soft_wrap=True, markup=False)
+    console.print(f"{place}: {many(rows, 'row')}{changes}", soft_wrap=True, markup=False)
     if after:
         console.print(after, soft_wrap=True, markup=False)
 

@@ -49,7 +49,9 @@ SkipBad: TypeAlias = Annotated[
 ImageSize: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        help="Scale images to this height and width; 64 is quick on a CPU.", rich_help_panel=DATA
+        help="Scale images to this height and width; 64 is quick on a CPU. Those of several sizes "
+        "are scaled to their median, at most 64, unless said.",
+        rich_help_panel=DATA,
     ),
 ]
 Flip: TypeAlias = Annotated[

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from abstain.cli import options
 from abstain.cli.options import DATA, said
+from abstain.data.wording import many
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _lines(predictions: "Predictions", confidence: float) -> list[str]:
     """What was done, for a person."""
     held = predictions.calibration
     line = (
-        f"{int(predictions.answered.sum())} of {len(predictions)} samples answered "
+        f"{int(predictions.answered.sum()):,} of {many(len(predictions), 'sample')} answered "
         f"({predictions.coverage:.1%})"
     )
     if predictions.expected_risk is not None:
@@ -232,8 +233,8 @@ def _lines(predictions: "Predictions", confidence: float) -> list[str]:
     if held is not None and predictions.answered.any():
         lines.append(
             f"at most {held.bound:.2%} of the answers are wrong, with {_percent(confidence)} "
-            f"confidence: {held.wrong} were, of {held.answered} trusted samples answered "
-            f"out of {held.samples}"
+            f"confidence: {held.wrong:,} of the {held.answered:,} it answers of "
+            f"{many(held.samples, 'trusted sample')} are"
         )
     if predictions.agreement is not None:
         lines.append(f"agreement with the labels of the source: {predictions.agreement:.1%}")
@@ -246,7 +247,7 @@ def _notes(predictions: "Predictions", max_risk: float | None, confidence: float
     """What a person should know before using the answers."""
     notes = []
     if predictions.skipped:
-        notes.append(f"left out as unreadable: {len(predictions.skipped)} samples")
+        notes.append(f"left out as unreadable: {many(len(predictions.skipped), 'sample')}")
     if max_risk is None:
         return notes
     held = predictions.calibration
@@ -262,13 +263,13 @@ def _notes(predictions: "Predictions", max_risk: float | None, confidence: float
 
         needed = labels_needed(max_risk, confidence)
         why = (
-            f"that takes {needed} trusted labels or more"
+            f"that takes {many(needed, 'trusted label')} or more"
             if held.samples < needed
             else "too many of its answers to them are wrong, or they are too few"
         )
         notes.append(
             f"warning: nothing answered: no threshold keeps the risk at or below {max_risk:g} with "
-            f"{_percent(confidence)} confidence on {held.samples} trusted samples; {why}"
+            f"{_percent(confidence)} confidence on {many(held.samples, 'trusted sample')}; {why}"
         )
     elif not predictions.answered.any():
         notes.append(

@@ -60,6 +60,23 @@ def let_main_process_speak() -> None:
     time.sleep(_TIME_TO_SPEAK)
 
 
+def stdout_fails() -> bool:
+    """Whether nothing can be printed: the disk is full, or nobody reads the pipe."""
+    try:
+        sys.stdout.write("\n")  # the error itself does not say which file it is of
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def leave_stdout() -> None:
+    """Let what could not be written go, or Python would try again at its end, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def end(code: int) -> NoReturn:
     """End the process.
 

@@ -23,6 +23,7 @@ class Found:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    scaled: bool = False
     name: str = "data"
     where: str = "label"
 
@@ -44,6 +45,7 @@ def assemble(found: Found) -> LabeledData:
         categories=found.categories,
         dates=found.dates,
         skipped=found.skipped,
+        scaled=found.scaled,
     )
 
 
@@ -58,5 +60,5 @@ def settle(data: LabeledData, *, classes: Sequence[str] | None, labelled: bool) 
     if classes is None:
         check_counts(labels, where=where)
         return data
-    aligned = align_labels(labels, classes, where=where)
+    aligned = align_labels(labels, classes, where=where, ids=data.ids)
     return replace(data, given=aligned.given, classes=aligned.classes)

@@ -111,6 +111,7 @@ def write_entry(path: Path, data: LabeledData) -> None:
         "name": data.name,
         "ids": ids,
         "skipped": data.skipped,
+        "scaled": data.scaled,
         "columns": data.columns,
     }
     _write(path, tensors, {"abstain": json.dumps(about)})
@@ -139,6 +140,7 @@ def read_entry(path: Path) -> LabeledData | None:
         kind=about["kind"],
         name=about["name"],
         skipped=tuple(about["skipped"]),
+        scaled=about.get("scaled", False),  # entries of earlier versions say nothing of it
         columns=tuple(about["columns"]),
     )
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from torch import Tensor
 
+from abstain.data.wording import many
 from abstain.errors import DataError
 
 Kind: TypeAlias = Literal["image", "table", "text"]
@@ -58,6 +59,8 @@ class LabeledData:
     name: str = "data"
     skipped: tuple[str, ...] = field(default=())
     """Ids that could not be read and were left out on request."""
+    scaled: bool = False
+    """Whether images had several sizes and were scaled to a common one, without a word about it."""
     columns: tuple[str, ...] = ()
     """Names of the columns that the inputs were read from; () where the source has no columns."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -81,7 +84,8 @@ class LabeledData:
     def __repr__(self) -> str:
         """In a line: a notebook would print every sample."""
         return (
-            f"<LabeledData {self.name}: {len(self):,} samples of {self.num_classes:,} classes, "
+            f"<LabeledData {self.name}: {many(len(self), 'sample')} of "
+            f"{many(self.num_classes, 'class', 'classes')}, "
             f"{self.kind}>"
         )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
-from abstain.data.wording import did_you_mean, some
+from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
 
 _MOST_CATEGORIES = 256
@@ -147,7 +147,8 @@ class TableEncoder(Encoder):
             return tuple(list(columns).index(name) for name in self.columns)
         if width != len(self.mean):
             raise DataError(
-                f"new data must have {len(self.mean)} columns as the training data had, got {width}"
+                f"new data must have {many(len(self.mean), 'column')} as the training data had, "
+                f"got {width}"
             )
         return tuple(range(width))
 
@@ -167,8 +168,8 @@ def _check_repeated(data: LabeledData) -> None:
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {len(data)} rows ({some(known, 3)}); leave it out with ignore={name!r}, "
-                f"or train on it alone, as text, with features={name!r}"
+                f"ones in {many(len(data), 'row')} ({some(known, 3)}); leave it out with "
+                f"ignore={name!r}, or train on it alone, as text, with features={name!r}"
             )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from abstain.data.wording import some
+from abstain.data.wording import many, some
 from abstain.errors import DataError
 
 
@@ -28,7 +28,7 @@ def check_finite(
     rows = (wrong[:, column].nonzero().flatten() + first_row).tolist()
     named = repr(columns[column]) if columns else str(column)
     others = int(wrong.any(dim=0).sum()) - 1
-    more = f" ({others} other columns too)" if others else ""
+    more = f" ({many(others, 'other column')} too)" if others else ""
     what = "infinity" if may_lack else "NaN or infinity"
     raise DataError(
         f"features of {where} must be finite, got {what} in column {named}, "

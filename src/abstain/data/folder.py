@@ -61,6 +61,7 @@ def read_folder(root: Path, options: Options) -> LabeledData:
                 labels=None if classes is None else [classes[i] for i in images.keep],
                 ids=[names[i] for i in images.keep],
                 skipped=images.skipped,
+                scaled=images.scaled,
                 name=name,
                 where=f"sub-folders of {base}",
             )

@@ -10,6 +10,7 @@ import torch
 
 from abstain.data.contract import LabeledData
 from abstain.data.finite import check_finite
+from abstain.data.wording import many
 from abstain.errors import DataError
 
 SUFFIX = ".npy"
@@ -45,7 +46,7 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
         )
     if len(array) != len(data):
         raise DataError(
-            f"{where} must have one row for each of the {len(data)} samples of {data.name}, "
+            f"{where} must have one row for each of {many(len(data), 'sample')} of {data.name}, "
             f"got {len(array)}"
         )
     inputs = torch.from_numpy(array.astype(np.float32))

@@ -1,10 +1,9 @@
 """Encoded images to uint8 tensors (channels, height, width): all at once, or one when asked for."""
 
 import io
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from abstain.data.contract import Inputs
 from abstain.data.require import require
-from abstain.data.wording import some
+from abstain.data.wording import many, some
 from abstain.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class Images:
     inputs: Inputs
     keep: list[int]
     skipped: tuple[str, ...]
+    scaled: bool = False
+    """Whether they had several sizes and were scaled to one without being told to."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,24 @@ def read_images(
     memory_budget: int,
     where: str,
 ) -> Images:
-    """Decode all images when they fit in the budget; else look at each header and stay lazy."""
+    """Decode all images when they fit in the budget; else look at each header and stay lazy.
+
+    Images of several sizes are scaled to a common one unless told which.
+    """
     require("PIL", "an image")
-    resize = _pair(image_size)
     if len(blobs) == 0:
         raise DataError(f"{where} must hold images, got none")
-    if _decoded_bytes(blobs, resize) > memory_budget:
-        return _lazy(blobs, ids, resize, skip_bad=skip_bad, where=where)
-    return _eager(blobs, ids, resize, skip_bad=skip_bad, where=where)
+
+    def read(resize: tuple[int, int] | None) -> Images | None:
+        way = _lazy if _decoded_bytes(blobs, resize) > memory_budget else _eager
+        return way(blobs, ids, resize, skip_bad=skip_bad, where=where)
+
+    images = read(_pair(image_size))
+    if images is None:
+        scaled = read(_common_size(blobs))
+        assert scaled is not None  # of one size now
+        images = replace(scaled, scaled=True)
+    return images
 
 
 def list_images(
@@ -130,6 +141,13 @@ def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     return (size, size) if isinstance(size, int) else size
 
 
+def _common_size(blobs: Blobs) -> tuple[int, int]:
+    """The median height and width, but no more than what is quick."""
+    headers = [found for found in _parallel(_header, blobs) if not isinstance(found, Exception)]
+    height, width = (int(np.median([found[side] for found in headers])) for side in (0, 1))
+    return min(_QUICK, height), min(_QUICK, width)
+
+
 def _eager(
     blobs: Blobs,
     ids: Sequence[str],
@@ -137,26 +155,24 @@ def _eager(
     *,
     skip_bad: bool,
     where: str,
-) -> Images:
+) -> Images | None:
+    """All images, decoded; None where they have several sizes."""
     keep: list[int] = []
     bad: list[int] = []
-    sizes: Counter[tuple[int, ...]] = Counter()
     inputs = torch.empty(0, dtype=torch.uint8)
     for index, array in enumerate(_parallel(lambda blob: decode(blob, None, resize), blobs)):
         if isinstance(array, Exception):
             bad.append(index)
             continue
-        sizes[array.shape[1:]] += 1
-        if len(sizes) > 1:
-            continue  # from here on only to count the sizes
         if not keep:
             inputs = torch.empty((len(blobs), *array.shape), dtype=torch.uint8)
+        elif array.shape[1:] != inputs.shape[2:]:
+            return None
         elif len(array) > inputs.shape[1]:  # the first colour image among grey ones
             inputs = inputs.expand(-1, len(array), -1, -1).contiguous()
         inputs[len(keep)] = torch.from_numpy(array)  # grey spreads over three channels
         keep.append(index)
     skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
-    _check_one_size(sizes, where)
     return Images(inputs[: len(keep)], keep, skipped)
 
 
@@ -167,18 +183,20 @@ def _lazy(
     *,
     skip_bad: bool,
     where: str,
-) -> Images:
+) -> Images | None:
+    """All images, to be decoded when asked for; None where they have several sizes."""
     keep, bad, grey = [], [], True
-    sizes: Counter[tuple[int, ...]] = Counter()
+    sizes = set()
     for index, header in enumerate(_parallel(_header, blobs)):
         if isinstance(header, Exception):
             bad.append(index)
         else:
             keep.append(index)
-            sizes[resize or header[:2]] += 1
+            sizes.add(resize or header[:2])
             grey = grey and header[2]
+    if len(sizes) > 1:
+        return None
     skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
-    _check_one_size(sizes, where)
     kept = blobs.subset(keep) if bad else blobs
     return Images(LazyImages(kept, 1 if grey else 3, resize), keep, skipped)
 
@@ -258,15 +276,5 @@ def _check_readable(
             "replace them, or leave them out with skip_bad=True"
         )
     if len(bad) == count:
-        raise DataError(f"{where} must hold readable images, got none among {count} files")
+        raise DataError(f"{where} must hold readable images, got none among {many(count, 'file')}")
     return names
-
-
-def _check_one_size(sizes: Counter[tuple[int, ...]], where: str) -> None:
-    if len(sizes) > 1:
-        seen = [f"{h}×{w} ({n} images)" for (h, w), n in sizes.most_common()]
-        side = min(_QUICK, *sizes.most_common(1)[0][0])
-        raise DataError(
-            f"images of {where} must have one size, got heights × widths {some(seen)}; "
-            f"scale them to one, for example with image_size={side}"
-        )

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from abstain.data.wording import did_you_mean, some
+from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
 
 RawLabels: TypeAlias = Sequence[object] | NDArray[Any]
@@ -45,17 +45,35 @@ def encode_labels(values: RawLabels, *, where: str, names: Sequence[str] = ()) -
     return Labels(rank[torch.tensor(codes, dtype=torch.int64)], classes)
 
 
-def align_labels(labels: Labels, classes: Sequence[str], *, where: str) -> Labels:
-    """Renumber labels to the class order of another split, usually the training split's."""
+def align_labels(
+    labels: Labels, classes: Sequence[str], *, where: str, ids: Sequence[str] = ()
+) -> Labels:
+    """Renumber labels to the class order of another split, usually the training split's.
+
+    Args:
+        labels: to be renumbered.
+        classes: in the order wanted.
+        where: what errors call the labels.
+        ids: of the samples, where `classes` are those of the training data.
+    """
     if len(set(classes)) < len(classes):
         raise DataError(f"classes must name every class once, got {some(list(classes), 20)}")
     index = {name: i for i, name in enumerate(classes)}
     present = set(np.unique(labels.given.numpy()).tolist())
     unknown = [name for i, name in enumerate(labels.classes) if i in present and name not in index]
     if unknown:
+        near = did_you_mean(unknown[0], classes)
+        if not ids:
+            raise DataError(
+                f"{where} must hold only the classes {some(list(classes), 10)}, "
+                f"got {some(unknown)}{near}"
+            )
+        strange = torch.tensor([name in unknown for name in labels.classes])[labels.given]
+        found = [ids[row] for row in strange.nonzero().flatten().tolist()]
         raise DataError(
-            f"{where} must hold only the classes {some(list(classes), 10)}, "
-            f"got {some(unknown)}{did_you_mean(unknown[0], classes)}"
+            f"{where} must hold only classes of the training data ({some(list(classes), 10)}), got "
+            f"{some(unknown)}, which these do not have, for {many(len(found), 'sample')}: "
+            f"{some(found)}; leave out what is of no class that can be predicted{near}"
         )
     table = torch.tensor([index.get(name, -1) for name in labels.classes], dtype=torch.int64)
     return Labels(table[labels.given], tuple(classes))
@@ -93,7 +111,7 @@ def _named(values: RawLabels, names: tuple[str, ...], where: str) -> Labels:
     if len(wrong):
         raise DataError(
             f"{where} must lie in 0 to {len(names) - 1} for {len(names)} named classes, "
-            f"got {array[wrong[0]]} in row {wrong[0]} ({len(wrong)} such rows); "
+            f"got {array[wrong[0]]} in row {wrong[0]} ({many(len(wrong), 'such row')}); "
             "−1 stands for no label: use labelled=False for a split without labels"
         )
     return Labels(torch.from_numpy(array.astype(np.int64)), names)
@@ -111,8 +129,8 @@ def _as_texts(values: RawLabels, where: str) -> list[str]:
     missing = [row for row, item in enumerate(items) if _is_missing(item)]
     if missing:
         raise DataError(
-            f"{where} must give every row a label, got none in {len(missing)} rows: "
-            f"{some(missing)}; fill them in or leave those rows out"
+            f"{where} must give every row a label, got none in "
+            f"{many(len(missing), 'row')}: {some(missing)}; fill in what is missing or leave it out"
         )
     return _whole_numbers([_text(item).strip() for item in items], where)
 

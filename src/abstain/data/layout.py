@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from abstain.data.wording import some
+from abstain.data.wording import many, some
 from abstain.errors import DataError
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
@@ -73,8 +73,8 @@ def table_files(folder: Path) -> dict[str, list[Path]]:
     for split, total_parts in totals.items():
         if len(files[split]) != total_parts:
             raise DataError(
-                f"split {split!r} of {folder} must have {total_parts} parts as its file names say, "
-                f"got {len(files[split])}; fetch the missing ones"
+                f"split {split!r} of {folder} must have {many(total_parts, 'part')} as its file "
+                f"names say, got {len(files[split])}; fetch the missing ones"
             )
     return files
 

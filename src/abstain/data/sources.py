@@ -65,7 +65,8 @@ def load(
         categories: the training categories, by column, to number those of another table likewise.
         cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         labelled: False reads data without labels; `given` is then all −1.
-        image_size: scale images to this height and width.
+        image_size: scale images to this height and width; those of several sizes are scaled to
+            their median ones, at most 64, unless said.
         to_show: True where other features are trained on: images may then differ in size or be
             missing, and a table needs no columns but its labels.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.

@@ -28,7 +28,7 @@ from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
 from abstain.data.table_numbers import as_numbers, categories_of, holds_dates
 from abstain.data.weights import with_weights
-from abstain.data.wording import did_you_mean
+from abstain.data.wording import did_you_mean, many
 from abstain.errors import DataError
 
 if TYPE_CHECKING:
@@ -92,7 +92,13 @@ def read_arrow(
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
 
-    def found(inputs: Inputs, keep: Sequence[int] | None, skipped: tuple[str, ...]) -> LabeledData:
+    def found(
+        inputs: Inputs,
+        keep: Sequence[int] | None = None,
+        skipped: tuple[str, ...] = (),
+        *,
+        scaled: bool = False,
+    ) -> LabeledData:
         data = assemble(
             Found(
                 kind=choice.kind,
@@ -104,6 +110,7 @@ def read_arrow(
                 categories=categories,
                 dates=dates,
                 skipped=skipped,
+                scaled=scaled,
                 name=name,
                 where=f"column {label!r} of {where}",
             )
@@ -114,9 +121,9 @@ def read_arrow(
         return with_weights(data, values if keep is None else [values[i] for i in keep], where)
 
     if choice.kind == "text":
-        return found(_texts(rows, choice.columns[0], options, where), None, ())
+        return found(_texts(rows, choice.columns[0], options, where))
     if choice.kind == "table":
-        return found(_features(rows, choice, categories, options, where), None, ())
+        return found(_features(rows, choice, categories, options, where))
 
     read = list_images if options.to_show else read_images
     images = read(
@@ -127,7 +134,8 @@ def read_arrow(
         memory_budget=options.memory_budget,
         where=str(where),
     )
-    return found(images.inputs, images.keep if images.skipped else None, images.skipped)
+    keep = images.keep if images.skipped else None
+    return found(images.inputs, keep, images.skipped, scaled=images.scaled)
 
 
 def _choice(table: "pa.Table", label: str | None, options: Options, where: object) -> Choice:
@@ -188,7 +196,7 @@ def _texts(rows: ArrowRows, column: str, options: Options, where: object) -> Inp
     if values.null_count:
         raise DataError(
             f"text column {column!r} of {where} must have a text in every row, got "
-            f"{values.null_count} rows without; fill them in or leave them out"
+            f"{many(values.null_count, 'row')} without; fill in what is missing or leave it out"
         )
     if values.nbytes > options.memory_budget:
         return LazyTexts(rows, column)

@@ -10,7 +10,7 @@ import torch
 
 from abstain.data.contract import LabeledData
 from abstain.data.require import require
-from abstain.data.wording import some
+from abstain.data.wording import many, some
 from abstain.errors import DataError
 
 _SUFFIXES = (".csv", ".parquet", ".npy")
@@ -34,14 +34,14 @@ def with_weights(data: LabeledData, values: object, where: object) -> LabeledDat
         raise DataError(f"weights of {where} must be numbers, got: {error}") from error
     if weights.shape != (len(data),):
         raise DataError(
-            f"weights of {where} must be one for each of {len(data)} samples, got the shape "
-            f"{weights.shape}"
+            f"weights of {where} must be one for each of {many(len(data), 'sample')}, got the "
+            f"shape {weights.shape}"
         )
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         raise DataError(
             f"weights of {where} must be 0 or more, got {weights[wrong[0]]:g} in row {wrong[0]} "
-            f"({len(wrong)} such rows)"
+            f"({many(len(wrong), 'such row')})"
         )
     if not weights.any():
         raise DataError(f"weights of {where} must not all be 0: nothing would be learnt")

@@ -1,4 +1,4 @@
-"""Words for errors: nearest names, and the first few of many."""
+"""Words for people: nearest names, the first few of many, numbers with their nouns."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -30,6 +30,15 @@ def some(items: Sequence[object], shown: int = SHOWN) -> str:
     """
     text = ", ".join(_visible(item) for item in items[:shown])
     return text if len(items) <= shown else f"{text} and {len(items) - shown} more"
+
+
+def many(number: int, one: str, more: str | None = None) -> str:
+    """A number and its noun.
+
+    >>> many(1, "label"), many(1200, "label"), many(2, "class", "classes")
+    ('1 label', '1,200 labels', '2 classes')
+    """
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def _visible(item: object) -> str:

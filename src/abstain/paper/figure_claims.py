@@ -7,13 +7,13 @@ import numpy as np
 
 from abstain import theory
 from abstain.data import BUILTIN
+from abstain.data.wording import many
 from abstain.paper import critical
 from abstain.paper.claims import Claim, judge, not_run
 from abstain.paper.evidence import Evidence, curves, first_at_most, summary
 from abstain.paper.recipes import NAMES
 from abstain.paper.record import Record, Separation
 from abstain.paper.targets import Cell
-from abstain.report.numbers import many
 
 PAPER_CRITICAL = (8.20, 8.21)
 _FROZEN_STAKE = 0.01

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from abstain.data.wording import many
 from abstain.paper import trials
 from abstain.paper.claims import Claim, table_claims
 from abstain.paper.evidence import Evidence, Stat
@@ -15,7 +16,6 @@ from abstain.paper.remarks import CAPTIONS
 from abstain.paper.speed_claims import speed_claims
 from abstain.paper.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
 from abstain.paper.trials import TABLES, Column
-from abstain.report.numbers import many
 
 _NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
 _THERE = "#" + TARGETS[DIFFERENCES].title.lower().replace(" ", "-")

@@ -7,10 +7,11 @@ import numpy.typing as npt
 
 from abstain import theory
 from abstain.audit import Audit
+from abstain.data.wording import many
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.layout import chart, section
 from abstain.report.markup import Markup
-from abstain.report.numbers import many, percent
+from abstain.report.numbers import percent
 from abstain.scores.selective import risk_coverage
 from abstain.train.history import Row
 from abstain.train.run import Trained

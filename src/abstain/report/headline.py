@@ -1,10 +1,11 @@
 """The estimate, and what it means for somebody who will look at labels."""
 
 from abstain.audit import Audit
+from abstain.data.wording import many
 from abstain.report.charts import interval_scale
 from abstain.report.layout import number
 from abstain.report.markup import Child, Markup, cut, element, foreign
-from abstain.report.numbers import count, expectation, interval, many, percent
+from abstain.report.numbers import count, expectation, interval, percent
 
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 

@@ -1,10 +1,11 @@
 """The labels themselves: the worst first, and those that contradict each other."""
 
 from abstain.audit import Audit
+from abstain.data.wording import many
 from abstain.report.charts import bar
 from abstain.report.layout import class_name, sample_id, section
 from abstain.report.markup import Markup, element
-from abstain.report.numbers import many, percent
+from abstain.report.numbers import percent
 from abstain.report.samples import Samples
 
 # How many are shown at once, and how many more on request.

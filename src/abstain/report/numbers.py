@@ -53,15 +53,6 @@ def expectation(found: Interval) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def many(number: int, one: str, more: str | None = None) -> str:
-    """A number and its noun.
-
-    >>> many(1, "label"), many(1200, "label"), many(2, "class", "classes")
-    ('1 label', '1,200 labels', '2 classes')
-    """
-    return f"{count(number)} {one if number == 1 else more or one + 's'}"
-
-
 def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> list[float]:
     """Round numbers that span an interval, about so many.
 

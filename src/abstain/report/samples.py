@@ -11,8 +11,8 @@ from torch import Tensor, as_tensor
 
 from abstain.data import LabeledData
 from abstain.data.require import require
+from abstain.data.wording import many
 from abstain.report.markup import Markup, cut, element, foreign
-from abstain.report.numbers import many
 
 _SIDE = 112
 _LEAST_PIXELS, _PIXELATED = 20, 64

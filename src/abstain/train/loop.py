@@ -6,6 +6,7 @@ all take the same decision (stop, save, interrupt) from the same numbers.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -92,7 +93,10 @@ class Loop:
             self.averaged = Averaged(
                 placed.to(accelerator.device), recipe.average * len(self._training)
             )
-        self.model = accelerator.prepare(placed)
+        with warnings.catch_warnings():
+            # Accelerate knows no other name yet for what torch calls forward_sync_buffers by now.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            self.model = accelerator.prepare(placed)
         self.parts = Parts(layout.parts, self.model)
         # Accelerate has one precision per process; a program may train again in another one. So
         # precision is the layout's, and half precision is scaled here.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from abstain.data import Encoder
+from abstain.data import Encoder, LabeledData
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
@@ -14,6 +14,7 @@ from abstain.train.coteaching import Pair, partner_seed
 from abstain.train.folder import make_model
 from abstain.train.loop import Task
 from abstain.train.recipe import Recipe
+from abstain.train.sources import image_size
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,17 @@ def network_for(
     if isinstance(model, Pair):
         return Pair(_widened(model.first, task), _widened(model.second, task)), None
     return _widened(model, task), None
+
+
+def tell_of_scaling(data: LabeledData) -> None:
+    """Say to which size images of several sizes were scaled, where nobody said so."""
+    if data.scaled:
+        _log.warning(
+            "images of %s have several sizes and are scaled to %d×%d pixels: image_size= "
+            "(--image-size) says otherwise",
+            data.name,
+            *image_size(data),
+        )
 
 
 def warn_of_large_images(model: str | None, encoder: Encoder) -> None:

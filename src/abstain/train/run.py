@@ -14,6 +14,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
+from abstain.data.wording import many
 from abstain.errors import AbstainError
 from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
@@ -26,7 +27,7 @@ from abstain.train.folder import RunFolder, fingerprint
 from abstain.train.history import History, Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
-from abstain.train.network import network_for, warn_of_large_images
+from abstain.train.network import network_for, tell_of_scaling, warn_of_large_images
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
 
@@ -57,7 +58,7 @@ class Trained:
         """The outcome in a line: a notebook would print every weight and label."""
         return (
             f"<Trained {self.recipe.model or type(self.model).__name__} by {self.recipe.method} "
-            f"on {len(self.data):,} samples of {self.data.name}: {self.outcome}>"
+            f"on {many(len(self.data), 'sample')} of {self.data.name}: {self.outcome}>"
         )
 
     @property
@@ -148,6 +149,8 @@ def train(
     encoder = load_encoder(place.path) if place and about else fit_encoder(data)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=about is not None)
+    if state.is_main_process and about is None:
+        tell_of_scaling(data)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)

@@ -56,10 +56,12 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     data = loaded(source, of_source)
     if isinstance(test, LabeledData | None):
         return data, test
-    of_training = {"classes": data.classes, "categories": data.categories, "weights": None}
+    as_trained: dict[str, Any] = {"classes": data.classes, "categories": data.categories}
+    if data.kind == "image":  # as predict does
+        as_trained |= fitting(test, {"image_size": image_size(data)})
     try:
         split = "test" if "test" in splits(test) else "train"
-        return data, load(test, **{**of_test, **of_training, "split": split})
+        return data, load(test, **{**of_test, **as_trained, "weights": None, "split": split})
     except AbstainError as error:
         told = str(error)
         if not told.startswith("source "):
@@ -77,6 +79,12 @@ def loaded(source: object, options: Mapping[str, Any]) -> LabeledData:
                 f"{name} must be left out for LabeledData, which are read already, got {value!r}"
             )
     return source
+
+
+def image_size(data: LabeledData) -> tuple[int, int]:
+    """Height and width of the images."""
+    height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
+    return height, width
 
 
 def reading(sources: Mapping[str, Any]) -> dict[str, Any]:
