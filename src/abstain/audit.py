@@ -21,6 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from abstain.arguments import typed
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
@@ -45,6 +46,7 @@ from abstain.verdict import COLUMNS, Audit, SavedAudit
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]
 
 
+@typed("recipe", "model", "probabilities")
 def audit(
     source: object = None,
     recipe: Recipe | None = None,

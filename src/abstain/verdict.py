@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from abstain.arguments import typed
 from abstain.data import LabeledData, load
 from abstain.data.cache import publish
 from abstain.data.given_features import is_feature_file
@@ -269,6 +270,7 @@ class SavedAudit:
         return f"<SavedAudit {self.folder}: {len(self.issues):,} labels>"
 
     @classmethod
+    @typed()
     def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
         """Read an audit's folder, or say what is wrong with it."""
         parquet = require("pyarrow.parquet", "reading an audit")

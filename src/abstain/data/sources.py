@@ -1,12 +1,13 @@
 """`load`: which source is which, and one contract for all of them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
+from abstain.arguments import typed
 from abstain.data.assemble import settle
 from abstain.data.budget import MEMORY_BUDGET
 from abstain.data.builtin import BUILTIN, read_builtin
@@ -25,6 +26,7 @@ Source: TypeAlias = object
 """A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset."""
 
 
+@typed("label", "features", "ignore", "image_size")
 def load(
     source: Source,
     *,
@@ -142,7 +144,7 @@ def _is_name(source: Source) -> bool:
 def _columns(argument: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
-    several = [names] if isinstance(names, str | int | np.integer) else names
+    several = names if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     return tuple(_column(argument, name) for name in several)
 
 

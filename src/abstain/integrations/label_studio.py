@@ -16,6 +16,7 @@ import numpy as np
 from torch import as_tensor
 
 from abstain import __version__
+from abstain.arguments import typed
 from abstain.audit import SavedAudit
 from abstain.data import LabeledData
 from abstain.data.cache import publish
@@ -31,6 +32,7 @@ _SHOWN: Mapping[str, tuple[str, str]] = {
 _SIDE = 512
 
 
+@typed()
 def export_label_studio(
     audit: SavedAudit,
     path: str | os.PathLike[str],

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from abstain.arguments import typed
 from abstain.audit import SavedAudit
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.arrow_files import read_rows
@@ -49,6 +50,7 @@ class Exported:
     """What has to be said to train on it, as options of `abstain.train`."""
 
 
+@typed()
 def export_issues(
     audit: SavedAudit, path: str | os.PathLike[str], *, flagged: bool = False
 ) -> Exported:
@@ -61,6 +63,7 @@ def export_issues(
     return Exported(path=Path(path), rows=table.num_rows)
 
 
+@typed()
 def export_cleaned(
     audit: SavedAudit,
     path: str | os.PathLike[str],

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from abstain import __version__
+from abstain.arguments import typed
 from abstain.audit import Audit
 from abstain.data.cache import publish
 from abstain.errors import AbstainError
@@ -20,6 +21,7 @@ from abstain.report.numbers import percent
 from abstain.report.tables import class_pairs, per_class, review
 
 
+@typed()
 def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
     """Write the report of an audit as a single HTML file, whole or not at all.
 

@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 from typing import Any, get_args
 
+from abstain.arguments import typed
 from abstain.data import LabeledData, splits
 from abstain.data.fitting import divided
 from abstain.data.given_features import is_feature_file
@@ -20,8 +21,10 @@ from abstain.scores.selective import (
 )
 from abstain.train.predict_run import FinishedRun
 from abstain.train.predictions import Predictions, ScoreName
+from abstain.train.sources import check_options
 
 
+@typed("score")
 def predict_from(
     folder: str | os.PathLike[str],
     source: object,
@@ -65,7 +68,10 @@ def predict_from(
     >>> len(predictions), int(predictions.answered.sum())
     (355, 178)
     """
+    check_options(predict_from, options)
     _check(coverage, max_risk, score, calibrate)
+    if calibrate is None and calibrate_split is not None:
+        raise AbstainError(f"calibrate_split needs calibrate, got {calibrate_split!r} alone")
     if calibrate is not None and is_feature_file(options.get("features")):
         raise AbstainError(
             f"calibrate must be left out where features are {options['features']}, which are those "

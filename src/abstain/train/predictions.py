@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from abstain.arguments import typed
 from abstain.data.cache import publish
 from abstain.data.require import require
 from abstain.errors import AbstainError
@@ -99,6 +100,7 @@ class Predictions:
             columns["given_label"] = names[self.given]
         return columns
 
+    @typed()
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the table as CSV or Parquet, by the ending of the name; whole or not at all."""
         pa = require("pyarrow", "writing predictions")

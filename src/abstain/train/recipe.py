@@ -93,8 +93,8 @@ class Recipe:
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Recipe":  # noqa: ANN401
         """The recipe of a named method (`METHODS`), with changes."""
-        if method not in METHODS:
-            near = get_close_matches(method, METHODS, 1)
+        if not isinstance(method, str) or method not in METHODS:
+            near = get_close_matches(str(method), METHODS, 1)
             raise AbstainError(
                 f"method must be one of {', '.join(METHODS)}, got {method!r}"
                 + (f"; did you mean {near[0]}?" if near else "")
@@ -108,6 +108,10 @@ class Recipe:
         return recipe
 
     def __post_init__(self) -> None:
+        for name in ("method", "model", "noise", "flip_kind"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (name != "model" or value is not None):
+                raise AbstainError(f"{name} must be a text, got {value!r}")
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in get_args(allowed):
@@ -329,7 +333,7 @@ def _check_known(recipe: type[Recipe], settings: Mapping[str, Any]) -> None:
 
 
 def _whole(value: float, least: int, end: float = math.inf) -> bool:
-    return isinstance(value, int) and least <= value < end
+    return isinstance(value, int) and value is not True and least <= value < end
 
 
 def _check(name: str, value: Any, holds: Any, rule: str) -> None:  # noqa: ANN401

@@ -13,6 +13,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from abstain.arguments import typed
 from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
 from abstain.data.wording import many
 from abstain.errors import AbstainError
@@ -85,6 +86,7 @@ class Trained:
         return {"outcome": self.outcome, "samples": len(self.data), **figures}
 
 
+@typed("recipe", "model")
 def train(
     source: object = None,
     recipe: Recipe | None = None,
