@@ -91,6 +91,9 @@ def test_the_folder_holds_verdict_model_and_recipe(planted):
     assert text["id"].to_pylist() == table["id"].to_pylist()
     summary = json.loads((planted.folder / "summary.json").read_text())
     assert summary == json.loads(json.dumps(planted.summary()))
+    low, value, high = (np.array(summary[f"transition{end}"]) for end in ("_low", "", "_high"))
+    assert ((low <= value) & (value <= high)).all()
+    np.testing.assert_allclose(value.sum(1), 1, atol=1e-4)
     assert summary["flagged"] == planted.flagged
     assert summary["sources"]["train"] == "digits"
     weights = pq.read_table(planted.folder / "weights.parquet")

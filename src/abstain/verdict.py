@@ -226,7 +226,8 @@ class Audit:
             "seconds": round(self.seconds, 3),
         }
         if len(classes) <= _SHOWN_CLASSES:
-            summary["transition"] = self.estimate.transition.round(6).tolist()
+            for name in ("transition", "transition_low", "transition_high"):
+                summary[name] = getattr(self.estimate, name).round(6).tolist()
         if self.trained:
             summary["method"] = self.trained.recipe.method
             summary["training"] = self.trained.summary()

@@ -224,10 +224,12 @@ def test_exports_are_written_and_trained_on(here):
     assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled(, \d+ .*)?\n", cleaned)
     how = ["--to", "cleaned", "--min-confidence", 1, "--out", "sure.npz"]
     left = (
-        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: less sure than 1 \(--min-"
+        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: less sure than 1 \(--uns"
     )
     assert re.match(left, run("export", "audit", *how))
     assert json.loads(run("export", "audit", *how, "--json"))["unsure"] == queue["rows"]
+    spared = run("export", "audit", *how, "--unsure", "drop")
+    assert f"sure.npz: {120 - queue['rows']} rows, {queue['rows']} dropped\n" in spared
     assert "Train on it: abstain train audit-cleaned.npz\n" in cleaned
     weighted = run("export", "audit", "--to", "cleaned", "--fix", "weight", "--out", "w.npz")
     assert "abstain train w.npz --weights weight" in weighted
@@ -247,6 +249,7 @@ def test_exports_are_written_and_trained_on(here):
         ("audit --to cleaned --flagged", "not for cleaned"),
         ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
         ("audit --to cleaned --fix drop --min-confidence 0.5", "is for --fix relabel"),
+        ("audit --to cleaned --fix drop --unsure drop", "--unsure is for --fix relabel"),
         ("audit --to cleaned --min-confidence 3", "min_confidence must lie in [0, 1]"),
         ("audit --to csv --out x.parquet", "out must end in .csv, got x.parquet"),
         ("audit --to cleaned --out x.xlsx", "out must end in .csv or .parquet"),

@@ -61,11 +61,10 @@ def test_images_are_embedded_or_addressed(tmp_path):
     header, _, code = tasks[0]["data"]["image"].partition(",")
     assert header == "data:image/png;base64"
     assert base64.b64decode(code).startswith(b"\x89PNG")
-    export_label_studio(saved, tmp_path / "tasks.json", url="/data/local-files/?d=our%20photos/")
-    tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert (
-        tasks[0]["data"]["image"] == f"/data/local-files/?d=our%20photos/{tasks[0]['data']['id']}"
-    )
+    for url in ("/data/local-files/?d=our%20photos/", "/data/local-files/?d=our%20photos"):
+        export_label_studio(saved, tmp_path / "tasks.json", url=url)
+        first = json.loads((tmp_path / "tasks.json").read_text())[0]["data"]
+        assert first["image"] == f"/data/local-files/?d=our%20photos/{first['id']}"
 
 
 def test_rows_are_shown_as_a_table(tmp_path):

@@ -131,6 +131,12 @@ def test_relabelling_takes_the_proposal_only_where_it_is_sure(texts, tmp_path):
             assert row["stars"] == expected
         assert done.relabelled == changed
         assert done.relabelled + done.unsure == len(flagged_ids(found))
+        spared = export_cleaned(
+            found, tmp_path / "spared.csv", "relabel", min_confidence=sure, unsure="drop"
+        )
+        left = [k for k in issues if issues[k]["is_label_issue"] and issues[k]["confidence"] < sure]
+        assert rows_of(spared.path) == [row for k, row in enumerate(after) if str(k) not in left]
+        assert (spared.dropped, spared.relabelled) == (len(left), changed)
 
 
 def test_planted_errors_are_repaired_not_forgotten(texts, tmp_path):
@@ -268,6 +274,7 @@ def test_what_cannot_be_exported_is_said(texts, tmp_path):
     for settings, message in (
         ({"fix": "mend"}, "fix must be one of drop, relabel, weight, got 'mend'"),
         ({"min_confidence": 2.0}, r"min_confidence must lie in \[0, 1\], got 2.0"),
+        ({"unsure": "mend"}, "unsure must be one of keep, drop, got 'mend'"),
     ):
         with pytest.raises(AbstainError, match=message):
             export_cleaned(found, tmp_path / "clean.csv", **settings)

@@ -21,7 +21,7 @@ EXAMPLES = """
 
   abstain export audits/photos-… --to cleaned --fix drop --out clean.csv
 
-  abstain export audits/photos-… --to cleaned --fix relabel --min-confidence 0.95
+  abstain export audits/photos-… --to cleaned --min-confidence 0.9 --unsure drop
 """
 
 _NOTHING: dict[str, int] = {}
@@ -52,6 +52,12 @@ def export(
         float | None,
         typer.Option(help="For relabel: how probably right a proposal must be; 0.5 unless said."),
     ] = None,
+    unsure: Annotated[
+        str | None,
+        typer.Option(
+            help="For relabel: keep (default) or drop flagged samples whose proposal is less sure."
+        ),
+    ] = None,
     url: Annotated[
         str | None,
         typer.Option(help="For label-studio: what stands before an image's path in its address."),
@@ -69,13 +75,14 @@ def export(
         raise AbstainError(f"to must be one of {', '.join(_TARGETS)}, got {to!r}")
     _check(
         to,
-        {"cleaned": {"--fix": fix, "--min-confidence": min_confidence},
+        {"cleaned": {"--fix": fix, "--min-confidence": min_confidence, "--unsure": unsure},
          "label-studio": {"--url": url}},
     )  # fmt: skip
     if to == "cleaned" and flagged is not None:
         raise AbstainError("--flagged and --all are not for cleaned, which is the whole data set")
-    if min_confidence is not None and fix not in (None, "relabel"):
-        raise AbstainError(f"--min-confidence is for --fix relabel, got --fix {fix}")
+    for name, value in (("--min-confidence", min_confidence), ("--unsure", unsure)):
+        if value is not None and fix not in (None, "relabel"):
+            raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
     from abstain.audit import SavedAudit
     from abstain.data.wording import many
     from abstain.report.export import SURE_ENOUGH
@@ -92,7 +99,13 @@ def export(
     elif to == "cleaned":
         from abstain.report.export import WEIGHT, command, export_cleaned
 
-        written = export_cleaned(saved, place, fix or "relabel", min_confidence=sure)  # type: ignore[arg-type]
+        written = export_cleaned(
+            saved,
+            place,
+            fix or "relabel",  # type: ignore[arg-type]
+            min_confidence=sure,
+            unsure=unsure or "keep",  # type: ignore[arg-type]
+        )
         rows = written.rows
         done = {
             "dropped": written.dropped,
@@ -111,7 +124,9 @@ def export(
         typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
         return
     console = Console(highlight=False)
-    words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--min-confidence)"}
+    words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--unsure drop)"}
+    if done.get("dropped"):
+        del done["unsure"]  # these are they
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {many(rows, 'row')}{changes}", soft_wrap=True, markup=False)
     if after:

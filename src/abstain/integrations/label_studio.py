@@ -135,7 +135,7 @@ def _shown(data: LabeledData, index: int, url: str | None) -> object:
         names = data.columns or [f"column {k}" for k in range(len(row))]
         return dict(zip(names, data.named(row), strict=True))
     if url is not None:
-        return url + quote(data.ids[index])
+        return url + ("" if url.endswith(("/", "=")) else "/") + quote(data.ids[index])
     return data_uri(as_tensor(data.inputs[index]).numpy(), side=_SIDE)[0]
 
 

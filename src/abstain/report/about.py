@@ -47,8 +47,9 @@ def how_to_go_on(audit: Audit) -> Markup | None:
             "Look through the flagged labels in Label Studio, worst first": (
                 f"abstain export {place} --to label-studio --out tasks.json"
             ),
-            "Or take what is proposed (--min-confidence 0.9: only where it is sure)": (
-                f"abstain export {place} --to cleaned --fix relabel --out {quote(clean)}"
+            "Or take what is proposed, and leave out what is unsure": (
+                f"abstain export {place} --to cleaned --fix relabel --unsure drop "
+                f"--out {quote(clean)}"
             ),
             "Train on the repaired labels": command(
                 "train", clean, reading_of_cleaned(audit.sources, clean)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Fix = Literal["drop", "relabel", "weight"]
+Unsure = Literal["keep", "drop"]
 WEIGHT = "weight"
 SURE_ENOUGH = 0.5
 """What is proposed takes the place of a flagged label where it is more probably right than not."""
@@ -45,7 +46,7 @@ class Exported:
     dropped: int = 0
     relabelled: int = 0
     unsure: int = 0
-    """Flagged labels that were to be replaced, and stayed: nothing surer was proposed."""
+    """Flagged labels that were to be replaced, and were not: nothing surer was proposed."""
     reading: Mapping[str, Any] = field(default_factory=dict)
     """What has to be said to train on it, as options of `abstain.train`."""
 
@@ -70,6 +71,7 @@ def export_cleaned(
     fix: Fix = "relabel",
     *,
     min_confidence: float = SURE_ENOUGH,
+    unsure: Unsure = "keep",
 ) -> Exported:
     """The data set that was audited, as a source to train on, with its labels repaired.
 
@@ -82,18 +84,21 @@ def export_cleaned(
             that were given in a file, those of the kept samples are written beside.
         min_confidence: From which on a label is replaced; unless told, where what is proposed is
             more probably right than not.
+        unsure: What becomes of a flagged sample whose label is not replaced, for want of
+            confidence: it stays as it is, or is dropped.
     """
-    if fix not in get_args(Fix):
-        raise AbstainError(f"fix must be one of {', '.join(get_args(Fix))}, got {fix!r}")
+    for name, value, known in (("fix", fix, Fix), ("unsure", unsure, Unsure)):
+        if value not in get_args(known):
+            raise AbstainError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
     if not 0 <= min_confidence <= 1:
         raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
     target = Path(path)
     _check_own_files(audit, target)
     data = audit.load()
-    repaired = _repair(audit, data, fix, min_confidence)
+    repaired = _repair(audit, data, fix, min_confidence, unsure)
     rows, folder = _own_rows(audit, data), _folder_of(_sources(audit))
     said = reading_of_cleaned(_sources(audit), target)
-    if fix == "drop" and is_feature_file(said.get("features")):
+    if len(repaired.keep) < len(data) and is_feature_file(said.get("features")):
         _check_beside(target, said["features"])
     if rows is not None:
         _write_table(_repaired_rows(rows, data, repaired, target), target)
@@ -174,7 +179,9 @@ class _Repaired:
     unsure: int
 
 
-def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float) -> _Repaired:
+def _repair(
+    audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float, unsure: Unsure
+) -> _Repaired:
     row = {id_: k for k, id_ in enumerate(data.ids)}
     number = {name: k for k, name in enumerate(data.classes)}
     issues = audit.issues.to_pydict()
@@ -184,22 +191,26 @@ def _repair(audit: SavedAudit, data: LabeledData, fix: str, min_confidence: floa
     labels[place] = [number[name] for name in issues["given_label"]]
     flagged = np.zeros(len(data), dtype=bool)
     flagged[place] = issues["is_label_issue"]
-    relabelled = unsure = 0
+    chosen = np.zeros(len(data), dtype=bool)
     if fix == "relabel":
         proposed, confidence = labels.copy(), np.zeros(len(data))
         proposed[place] = [number[name] for name in issues["predicted_label"]]
         confidence[place] = issues["confidence"]
         chosen = flagged & (confidence >= min_confidence) & (proposed != labels)
-        relabelled, unsure = int(chosen.sum()), int((flagged & ~chosen).sum())
         labels = np.where(chosen, proposed, labels)
     weights = None
     if fix == "weight":
         weights = np.empty(len(data))
         known = audit.weights.to_pydict()
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
-    keep = np.flatnonzero(~flagged) if fix == "drop" else np.arange(len(data))
+    left = flagged & ~chosen
+    drops = fix == "drop" or (fix == "relabel" and unsure == "drop")
     return _Repaired(
-        keep=keep, labels=labels, weights=weights, relabelled=relabelled, unsure=unsure
+        keep=np.flatnonzero(~left) if drops else np.arange(len(data)),
+        labels=labels,
+        weights=weights,
+        relabelled=int(chosen.sum()),
+        unsure=int(left.sum()) if fix == "relabel" else 0,
     )
 
 

@@ -147,7 +147,8 @@ class WarmUp:
         if self.ended:
             has_turned = self.epoch - self.best_epoch >= self.patience
             why = "where the held-out loss turned" if has_turned else "to leave time for the rest"
-            return f"cross-entropy until epoch {self.kept_epoch}, {why}"
+            seen = f" (seen at epoch {self.epoch})" if self.epoch > self.kept_epoch else ""
+            return f"cross-entropy until epoch {self.kept_epoch}, {why}{seen}"
         if self.best_loss < self.untaught:
             return "cross-entropy throughout: the held-out loss had not turned yet"
         return (
