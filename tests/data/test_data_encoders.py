@@ -87,7 +87,7 @@ def test_new_columns_are_matched_by_name():
         encoder.encode(table([[1.0, 2.0]], ("heigth", "weight")))
     with pytest.raises(DataError, match=r"must have 2 columns .*got 3"):
         encoder.encode(torch.zeros(1, 3))
-    with pytest.raises(DataError, match="NaN or infinity in column 'weight', rows 0"):
+    with pytest.raises(DataError, match="NaN or infinity in column 'weight', row 0"):
         encoder.encode(table([[0.0, torch.nan]], ("height", "weight")))
 
 
@@ -177,4 +177,11 @@ def test_settings_and_folders_that_cannot_be_used(tmp_path):
         load_encoder(tmp_path)
     (tmp_path / "encoder.json").write_text('{"kind": "sound"}')
     with pytest.raises(DataError, match="must say image, table or text, got 'sound'"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"kind": "image"}', '{"kind": "table"}'])
+def test_a_damaged_encoder_is_said_so(tmp_path, text):
+    (tmp_path / "encoder.json").write_text(text)
+    with pytest.raises(DataError, match=r"encoder\.json"):
         load_encoder(tmp_path)

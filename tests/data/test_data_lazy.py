@@ -88,7 +88,7 @@ def test_numbers_above_the_budget(tmp_path, end):
 
 def test_numbers_above_the_budget_are_still_checked(tmp_path):
     (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\ninf,x\n4,y\n")
-    with pytest.raises(DataError, match="column 'a', rows 2"):
+    with pytest.raises(DataError, match="column 'a', row 2"):
         load(tmp_path / "t.csv", memory_budget=SMALL)
 
 

@@ -257,7 +257,7 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
     assert about["sources"]["train"] == about["sources"]["test"] == str(tmp_path / "blobs.npz")
     assert about["sources"]["options"]["cache_dir"] == str(tmp_path / "kept")
     monkeypatch.chdir("/")
-    assert train(folder=tmp_path / "run", resume=True).outcome == "all 1 epochs are done"
+    assert train(folder=tmp_path / "run", resume=True).outcome == "the only epoch is done"
 
 
 def test_options_of_the_source_are_taken_up_again(photos, tmp_path):

@@ -65,10 +65,14 @@ def load_encoder(folder: str | os.PathLike[str]) -> Encoder:
         raise DataError(
             f"{folder} must hold a saved encoder ({FILE}), got: {error}; save the model again"
         ) from error
-    if about.get("kind") == "image":
-        return ImageEncoder.restore(about)
-    if about.get("kind") == "table":
-        return TableEncoder.restore(about)
-    if about.get("kind") == "text":
-        return TextEncoder.restore(about, Path(folder))
-    raise DataError(f"{path} must say image, table or text, got {about.get('kind')!r}")
+    kind = about.get("kind") if isinstance(about, dict) else about
+    try:
+        if kind == "image":
+            return ImageEncoder.restore(about)
+        if kind == "table":
+            return TableEncoder.restore(about)
+        if kind == "text":
+            return TextEncoder.restore(about, Path(folder))
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} must be as it was saved, got: {error!r}") from error
+    raise DataError(f"{path} must say image, table or text, got {kind!r}")

@@ -29,8 +29,9 @@ def check_finite(
     named = repr(columns[column]) if columns else str(column)
     others = int(wrong.any(dim=0).sum()) - 1
     more = f" ({many(others, 'other column')} too)" if others else ""
-    what = "infinity" if may_lack else "NaN or infinity"
+    what = "infinity, or more than 3.4e38," if may_lack else "NaN or infinity"
     raise DataError(
         f"features of {where} must be finite, got {what} in column {named}, "
-        f"rows {some(rows)}{more}; fill these values in, or leave out the rows or the column"
+        f"{'row' if len(rows) == 1 else 'rows'} {some(rows)}{more}; fill these values in, or leave "
+        "out the rows or the column"
     )

@@ -7,6 +7,8 @@ from pathlib import Path
 from abstain.data.budget import MEMORY_BUDGET
 from abstain.errors import DataError
 
+_LARGEST = 4096  # pixels a side: an image of more would take gigabytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -33,8 +35,9 @@ class Options:
     def __post_init__(self) -> None:
         size = self.image_size
         sides = size if isinstance(size, tuple) else (size,)
-        if size is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
-            raise DataError(f"image_size must be whole pixels, at least 1, got {size!r}")
+        fits = all(isinstance(side, int) and 1 <= side <= _LARGEST for side in sides)
+        if size is not None and not fits:
+            raise DataError(f"image_size must be whole pixels, 1 to {_LARGEST}, got {size!r}")
 
     def key(self) -> list[object]:
         """The options that change what is decoded, for the key of a cache entry."""

@@ -78,3 +78,12 @@ class History:
 
     def _parts(self) -> dict[str, list[Row]]:
         return {"steps": self.steps, "epochs": self.epochs}
+
+
+def all_done(epochs: int) -> str:
+    """How a training ends that nothing stopped.
+
+    >>> all_done(1), all_done(30)
+    ('the only epoch is done', 'all 30 epochs are done')
+    """
+    return "the only epoch is done" if epochs == 1 else f"all {epochs} epochs are done"

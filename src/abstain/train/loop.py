@@ -23,7 +23,7 @@ from abstain.train.averaging import Averaged
 from abstain.train.batches import Batch, Batches
 from abstain.train.checkpoint import Checkpoint, CheckpointFolder
 from abstain.train.coteaching import Pair, PairObjective
-from abstain.train.history import History, Row
+from abstain.train.history import History, Row, all_done
 from abstain.train.interrupt import Interrupted, InterruptFlag
 from abstain.train.layout import Layout, used_devices
 from abstain.train.loop_state import Position, pack_loop, unpack_loop
@@ -243,7 +243,7 @@ class Loop:
         if isinstance(self.stop, SettledStop) and not position.outcome:
             self._judge_order(self.stop)
         if not position.outcome and position.epoch == self.recipe.epochs:
-            position.outcome = f"all {position.epoch} epochs are done"
+            position.outcome = all_done(position.epoch)
             if self.stop is not None:
                 position.outcome += f"; to stop it was {self.stop.reason}"
             if warm_up is not None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from abstain import noise
 from abstain.train import coteaching
 from abstain.train.coteaching import CoTeachingPlan, partner_seed
+from abstain.train.history import all_done
 from abstain.train.recipe import Recipe
 from abstain.train.stopping import AnalyticalStop, ValidationStop
 from abstain.train.warm_up import WarmUp, untaught_loss
@@ -157,7 +158,7 @@ class Run:
         elif self.warm_up is not None and not self.warm_up.check(row["train_accuracy"]):
             self.outcome = f"stopped at epoch {len(self.epochs)}: {self.warm_up.reason}"
         if not self.outcome and len(self.epochs) == self.recipe.epochs:
-            self.outcome = f"all {len(self.epochs)} epochs are done"
+            self.outcome = all_done(len(self.epochs))
             if self.stop is not None:
                 self.outcome += f"; to stop it was {self.stop.reason}"
             if self.warm_up is not None:
