@@ -240,7 +240,7 @@ P = np.full((90, 3), 1 / 3)
         ({"probabilities": P, "features": P}, "leave out features"),
         ({"recipe": SHORT, "method": "nll"}, "exclude each other"),
         ({"method": "nill"}, "did you mean nll"),
-        ({"features": np.zeros((80, 2))}, "one row for each of the 90 samples"),
+        ({"features": np.zeros((80, 2))}, "one row for each of 90 samples"),
         ({"features": np.full((90, 2), np.nan)}, "must be finite"),
         ({"features": "nowhere.npy"}, "a file that exists"),
         ({"resume": True}, "resume needs the folder"),
