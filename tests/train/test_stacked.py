@@ -303,8 +303,8 @@ def test_text_networks_stack_under_laprop_too(network):
 )
 def test_coteaching_pairs_stack_beside_other_models(network, init_epoch):
     task = make_task(network)
-    recipe = resolved("gamblers", task, payoff=math.inf, rate=0.4, epochs=5, warm_up=init_epoch)
-    pairs = [replace(recipe, method="coteaching-plus", seed_init=seed) for seed in (0, 1)]
+    recipe = resolved("gamblers", task, payoff=math.inf, epochs=5, warm_up=init_epoch)
+    pairs = [replace(recipe, method="coteaching-plus", rate=0.4, seed_init=seed) for seed in (0, 1)]
     results = train_stacked(task, [pairs[0], resolved("nll", task), pairs[1]], device="cpu")
     for recipe, result in zip(pairs, results[::2], strict=True):
         run = Run.begin(0, recipe, task.inputs, task.true, CLASSES)
