@@ -72,8 +72,9 @@ from abstain.scores.ledger import Ledger
 from abstain.scores.noise_rate import estimate_noise
 from abstain.train.batches import Batches, resident
 from abstain.train.history import History
-from abstain.train.run import Trained, train
+from abstain.train.run import train
 from abstain.train.tally import Tally
+from abstain.train.trained import Trained
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "results/audit-bench.jsonl", ROOT / "docs/audit-bench.md"

@@ -68,11 +68,11 @@ def test_the_loop_of_the_readme_learns():
 
 
 def test_the_training_of_the_readme_runs():
-    (example,) = [block for block in python_blocks() if "import Recipe, train" in block]
+    (example,) = [block for block in python_blocks() if "import Recipe, predict_from" in block]
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(60) % 3
     features = torch.randn(60, 4, generator=generator).numpy()
-    scope = {"features": features, "labels": labels.numpy()}
+    scope = {"features": features, "labels": labels.numpy(), "more_features": features[:5]}
     exec(example.replace("epochs=50", "epochs=3, warm_up=1"), scope)
     assert scope["trained"].ledger.belief.shape == (60,)
 
@@ -82,7 +82,7 @@ def test_the_audit_of_the_readme_runs():
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(60) % 3
     features = torch.randn(60, 4, generator=generator).numpy()
-    scope = {"features": features, "labels": labels.numpy()}
+    scope = {"features": features, "labels": labels.numpy(), "more_features": features[:5]}
     scope["Recipe"] = abstain.Recipe
     exec(example.replace("labels))", "labels), Recipe(epochs=3))"), scope)
     assert scope["found"].issues.num_rows == 60

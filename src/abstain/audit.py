@@ -39,8 +39,9 @@ from abstain.scores.noise_rate import estimate_noise
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
-from abstain.train.run import Trained, train
+from abstain.train.run import train
 from abstain.train.sources import check_options, loaded, reading, recalled, remembered
+from abstain.train.trained import Trained
 from abstain.verdict import COLUMNS, Audit, SavedAudit
 
 __all__ = ["COLUMNS", "Audit", "SavedAudit", "audit"]

@@ -31,8 +31,8 @@ from abstain.scores.label_quality import LabelQuality
 from abstain.scores.noise_rate import Interval, NoiseEstimate
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.train.folder import RunFolder
-from abstain.train.run import Trained
 from abstain.train.sources import reading, recalled
+from abstain.train.trained import Trained
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from abstain.paper.tasks import Task
 from abstain.train.recipe import Recipe
 
 if TYPE_CHECKING:
-    from abstain.train.run import Trained
+    from abstain.train.trained import Trained
 
 Heard = Callable[[int, dict[str, float]], None]
 """Told of every epoch: the number of the run, and its row."""

@@ -11,7 +11,7 @@ from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
-from abstain.train.run import Trained
+from abstain.train.trained import Trained
 
 
 def how(audit: Audit) -> Markup:

@@ -14,8 +14,8 @@ from abstain.report.markup import Markup
 from abstain.report.numbers import percent
 from abstain.scores.selective import risk_coverage
 from abstain.train.history import Row
-from abstain.train.run import Trained
 from abstain.train.stopping import AnalyticalStop
+from abstain.train.trained import Trained
 
 
 def scores(audit: Audit) -> Markup:

@@ -19,14 +19,15 @@ from abstain.scores.selective import (
     select_by_expected_risk,
     threshold_for_risk,
 )
-from abstain.train.predict_run import FinishedRun
+from abstain.train.predict_run import FinishedRun, HasTrained
 from abstain.train.predictions import Predictions, ScoreName
 from abstain.train.sources import check_options
+from abstain.train.trained import Trained
 
 
-@typed("score")
+@typed("score", "run")
 def predict_from(
-    folder: str | os.PathLike[str],
+    run: str | os.PathLike[str] | Trained | HasTrained,
     source: object,
     *,
     coverage: float | None = None,
@@ -42,8 +43,9 @@ def predict_from(
     """Predict the classes of a source with the model of a finished run.
 
     Args:
-        folder: The folder of the run.
-        source: What `abstain.data.load` takes, or `LabeledData`; labels are not needed.
+        run: The folder of the run, or what `train` or `audit` gave.
+        source: What `abstain.data.load` takes, or `LabeledData`; labels are not needed: of arrays,
+            X alone will do.
         coverage: Share of the samples to answer: those it is most willing to; all by default.
         max_risk: Answer as many as leave the share of wrong answers at or below this: as the model
             expects it, whose confidence is not a promise; or, with `calibrate`, as a bound.
@@ -79,19 +81,19 @@ def predict_from(
         )
     if calibrate is not None and max_risk is not None:
         labels_needed(max_risk, confidence)  # raises on what cannot be bounded, before the work
-    run = FinishedRun.open(folder)
+    finished = FinishedRun.of(run)
     held = None
     if calibrate is not None and max_risk is not None:
         options, its_options = divided(options, source, calibrate)
         split = calibrate_split or _split_like(options.get("split", "train"), calibrate)
-        run.check_unseen(calibrate, split)
-        trusted = run.predict(
+        finished.check_unseen(calibrate, split)
+        trusted = finished.predict(
             calibrate, score, {**its_options, "split": split}, compare=True, show=show
         )
         assert trusted.given is not None
         wrong = trusted.predicted != trusted.given
         held = threshold_for_risk(trusted.willing, wrong, max_risk, confidence)
-    predictions = run.predict(source, score, options, compare=compare, show=show)
+    predictions = finished.predict(source, score, options, compare=compare, show=show)
     answered = predictions.answered
     if coverage is not None:
         answered = select_by_coverage(predictions.willing, coverage)

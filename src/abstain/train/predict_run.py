@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,15 +22,25 @@ from abstain.losses import abstention, belief
 from abstain.train.batches import Batches, resident
 from abstain.train.folder import RunFolder
 from abstain.train.predictions import Predictions, ScoreName
+from abstain.train.trained import Trained
 
 _BATCH = 512
+
+
+class HasTrained(Protocol):
+    """What came of a training: an `Audit`."""
+
+    @property
+    def trained(self) -> Trained | None:
+        """The training."""
+        ...
 
 
 @dataclass(frozen=True)
 class FinishedRun:
     """A finished run, opened to predict."""
 
-    path: Path
+    name: str
     model: torch.nn.Module
     encoder: Encoder
     classes: tuple[str, ...]
@@ -45,7 +55,25 @@ class FinishedRun:
         about = place.about()
         model, encoder, classes = place.load_model()
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return cls(Path(folder), model.to(device), encoder, classes, about["sources"], device)
+        return cls(str(folder), model.to(device), encoder, classes, about["sources"], device)
+
+    @classmethod
+    def of(cls, run: str | os.PathLike[str] | Trained | HasTrained) -> "FinishedRun":
+        """The run of a folder, or what `train` or `audit` gave."""
+        if isinstance(run, str | os.PathLike):
+            return cls.open(run)
+        trained = getattr(run, "trained", run)
+        if trained is None and run is not None:
+            raise AbstainError("run must have a model, got an audit of probabilities, without one")
+        if not isinstance(trained, Trained):
+            raise AbstainError(
+                f"run must be the folder of a run, or what train or audit gave, got {run!r}"
+            )
+        in_memory: dict[str, Any] = {"train": None, "options": {}}
+        sources = trained.folder.about()["sources"] if trained.folder else in_memory
+        model, classes = trained.model, trained.data.classes
+        device = next((x.device for x in model.parameters()), torch.device("cpu"))
+        return cls("the training", model, trained.encoder, classes, sources, device)
 
     def check_unseen(self, source: object, split: str) -> None:
         """Raise if a source is what the model was trained on: of that it knows the labels."""
@@ -77,7 +105,7 @@ class FinishedRun:
         logits = self._logits(data, show=show)
         if not bool(torch.isfinite(logits).all()):
             raise AbstainError(
-                f"{self.path} must hold a model that gives numbers, got NaN or infinity from it: "
+                f"{self.name} must hold a model that gives numbers, got NaN or infinity from it: "
                 "its training went astray; train again with a lower learning rate"
             )
         top = belief(logits).topk(2, -1)
@@ -147,11 +175,27 @@ class FinishedRun:
             workers=min(4, os.cpu_count() or 1) if lazy and len(data) > 8 * _BATCH else 0,
         )
         parts = [torch.empty(0, len(self.classes) + 1)]
-        with torch.inference_mode(), _bar(len(data), data.name, show=show) as advance:
+        with (
+            _judging(self.model),
+            torch.inference_mode(),
+            _bar(len(data), data.name, show=show) as advance,
+        ):
             for batch in batches.in_order():
                 parts.append(self.model(self.encoder.to_model(batch.inputs)).float().cpu())
                 advance(batch.total)
         return torch.cat(parts)
+
+
+@contextmanager
+def _judging(model: torch.nn.Module) -> Iterator[None]:
+    """Without dropout and the like; then as before, for whoever goes on training it."""
+    before = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before.items():
+            module.training = training
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -15,9 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.arguments import typed
 from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
-from abstain.data.wording import many
 from abstain.errors import AbstainError
-from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 from abstain.train import coteaching
 from abstain.train.batches import Batches, resident
@@ -25,65 +23,18 @@ from abstain.train.checkpoint import CheckpointFolder
 from abstain.train.devices import join_processes
 from abstain.train.display import live_display
 from abstain.train.folder import RunFolder, fingerprint
-from abstain.train.history import History, Row
+from abstain.train.history import Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
 from abstain.train.network import network_for, tell_of_scaling, warn_of_large_images
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
+from abstain.train.trained import Trained, set_aside
 
 Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
 
 _EVALUATED_NUMBERS = 2**20
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Trained:
-    """What a training gives: the model, how it came about, and what it saw of each sample."""
-
-    model: torch.nn.Module
-    encoder: Encoder
-    data: LabeledData
-    """The training data, with planted errors where the recipe asked for them."""
-    recipe: Recipe
-    epoch: int
-    """The epoch that the model is of, from 1: the last, or the best of a validation stop."""
-    outcome: str
-    """Why it ended, in words."""
-    history: History
-    ledger: Ledger
-    folder: RunFolder | None
-
-    def __repr__(self) -> str:
-        """The outcome in a line: a notebook would print every weight and label."""
-        return (
-            f"<Trained {self.recipe.model or type(self.model).__name__} by {self.recipe.method} "
-            f"on {many(len(self.data), 'sample')} of {self.data.name}: {self.outcome}>"
-        )
-
-    @property
-    def test_accuracy(self) -> float | None:
-        """Of the model, where test labels are known."""
-        return self.history.epochs[self.epoch - 1].get("test_accuracy")
-
-    @property
-    def held_out(self) -> HeldOut | None:
-        """How good the warm-up was where its held-out loss turned; None where there is none."""
-        rows = [r for r in self.history.epochs if r.get("validation_loss", math.nan) < math.inf]
-        if self.recipe.warm_up_ends != "held-out" or not rows:
-            return None
-        best = min(rows, key=lambda row: row["validation_loss"])
-        return HeldOut(
-            epoch=int(best["epoch"]),
-            accuracy=best["validation_accuracy"],
-            rows=_split(self.recipe, len(self.data))[0].numpy(),
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """The outcome in a few plain values; what is not a number is left out."""
-        figures = {name: x for name, x in self.history.epochs[self.epoch - 1].items() if x == x}
-        return {"outcome": self.outcome, "samples": len(self.data), **figures}
 
 
 @typed("recipe", "model")
@@ -263,7 +214,7 @@ def _task(
     """The data as batches on the device of this process."""
     assert recipe.batch is not None
     inputs = resident(encoder.encode(data), state.device)
-    aside, rest = _split(recipe, len(data))
+    aside, rest = set_aside(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
         return Batches(
@@ -316,16 +267,6 @@ def _normalisable(task: Task, model: torch.nn.Module) -> Task:
         )
     everything = None if task.everything is None else replace(task.everything, least=least)
     return replace(task, training=replace(task.training, least=least), everything=everything)
-
-
-def _split(recipe: Recipe, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows set aside, if any, and the others."""
-    aside = recipe.held_out(samples)
-    if not aside:
-        return torch.arange(0), torch.arange(samples)
-    generator = torch.Generator().manual_seed(recipe.seed_order)
-    order = torch.randperm(samples, generator=generator)
-    return order[:aside], order[aside:]
 
 
 def _agreed_layout(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from predict_sources import COLUMNS, table, trained, write_csv, write_photos
+from sklearn.datasets import load_digits
 
 from abstain.data import load
 from abstain.errors import AbstainError
@@ -55,6 +56,24 @@ def test_a_sample_is_judged_alike_in_any_batch(table_run, files, monkeypatch):
     data = load(files / "new.csv", label="kind", features=COLUMNS)
     alone = replace(data, inputs=data.inputs[:1], given=data.given[:1], ids=["a"])
     assert predict_from(table_run, alone).confidence[0] == pytest.approx(whole.confidence[0])
+
+
+def test_what_train_and_audit_give_predicts_as_its_folder_does(tmp_path):
+    from abstain import Recipe, audit, train
+
+    x, y = load_digits(return_X_y=True)
+    seen, new, recipe = (x[:600], y[:600]), x[600:700], Recipe.of("auto", epochs=4)
+    saved = train(seen, recipe, folder=tmp_path / "run")
+    saved.model.train()  # by someone who goes on with it
+    close(predict_from(saved, new), predict_from(tmp_path / "run", new))
+    assert saved.model.training
+    kept = train(seen, recipe)
+    expected = kept.model(kept.encoder.to_model(kept.encoder.encode(load(new, labelled=False))))
+    np.testing.assert_array_equal(predict_from(kept, new).predicted, expected[:, :-1].argmax(1))
+    found = audit(seen, recipe)
+    close(predict_from(found, new), predict_from(found.trained, new))
+    with pytest.raises(AbstainError, match="run must have a model, got an audit of probabilities"):
+        predict_from(audit(seen, probabilities=np.full((600, 10), 0.1)), new)
 
 
 # Labels to compare with
