@@ -1004,14 +1004,20 @@ def versions_section(whole):
     where = sorted(
         {f"{row['device']} ({row['machine']}, {row['threads']} threads)" for row in rows}
     )
-    commits = defaultdict(set)
+    trained, judged = defaultdict(set), defaultdict(set)
     for (name, *_), seeds in whole.items():
-        ours = [sides["abstain"] for sides in seeds.values()]
-        commits[name] |= {row.get("rejudged") or row["commit"] or "unknown" for row in ours}
-    judged_by = "\n".join(f"- {name}: {', '.join(sorted(x))}" for name, x in commits.items())
+        for row in (sides["abstain"] for sides in seeds.values()):
+            trained[name].add(row["commit"] or "unknown")
+            judged[name].add(row.get("rejudged") or row["commit"] or "unknown")
+    commits = "\n".join(
+        f"- {name}: trained by {', '.join(sorted(trained[name]))}; judged by "
+        f"{', '.join(sorted(judged[name]))}"
+        for name in trained
+    )
     return (
         f"\n## Versions\n{', '.join(said)}; on {'; '.join(where)}. The commits by which *abstain* "
-        f"judged each set:\n\n{judged_by}"
+        "trained, which the times are of, and by which it judged what these trainings saw:\n\n"
+        f"{commits}"
     )
 
 

@@ -173,5 +173,5 @@ def _say(verdict: "Audit", report: Path) -> None:
         # What a weak model proposes is for a person to judge.
         then = "Look: abstain export {} --to csv --flagged"
         if not verdict.caution:
-            then = "Repair: abstain export {} --to cleaned --fix relabel"
+            then = "Repair: abstain export {} --to cleaned --fix relabel --unsure drop"
         console.print(then.format(quote(str(report.parent))), soft_wrap=True, markup=False)
