@@ -6,7 +6,7 @@ own; times are those of one core, without the making of beliefs (and without wai
 use the machine), the lesser of two runs, as others also push data out of the caches; memory is what
 the process gained since it began.
 
-    python bench/audit_scale.py [--small]
+    python bench/audit_scale.py [--small] [--output results/audit-scale.json]
 
 Ends with 1 if an aim is missed: ten times the rows in at most eleven times the time and memory, and
 10⁷ rows × 10 classes within 4 GiB.
@@ -18,6 +18,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -94,6 +95,7 @@ def run(num_rows, num_classes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="only the cases below 10⁶ rows")
+    parser.add_argument("--output", type=Path, help="where to keep the figures, as JSON")
     parser.add_argument("--case", nargs=2, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -119,6 +121,9 @@ def main():
             f"{value:.3f} [{low:.3f}, {high:.3f}] of {got['truth']:.3f}",
         )
     Console(width=110).print(table)
+    if arguments.output:
+        rows = [{"rows": n, "classes": m, **got} for (n, m), got in results.items()]
+        arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
     missed = []
     for (rows, classes), got in results.items():
         more = results.get((rows * 10, classes))
