@@ -13,6 +13,7 @@ from abstain.data.assemble import Found, assemble
 from abstain.data.contract import Kind, LabeledData
 from abstain.data.ids import NumberedIds
 from abstain.data.options import Options
+from abstain.data.wording import some
 from abstain.errors import DataError
 
 Samples: TypeAlias = Any  # torch's Dataset promises neither a length nor a kind of sample
@@ -62,7 +63,8 @@ def read_torch(dataset: Samples, options: Options) -> LabeledData:
     shapes = {tuple(x.shape) for x in inputs if isinstance(x, Tensor)}
     if len(shapes) > 1:
         raise DataError(
-            f"samples of the dataset must have one shape, got {sorted(shapes)}; resize them in it"
+            "samples of the dataset must have one shape, got "
+            f"{some(sorted(shapes), shown=3)}; resize them in it"
         )
     stacked = torch.stack([x for x in inputs if isinstance(x, Tensor)])
     return read_arrays(stacked, labels, names=names, name="dataset")
