@@ -99,7 +99,7 @@ def test_one_epoch_is_enough_for_an_opinion():
 def test_of_many_samples_later_epochs_are_asked_too():
     """How sure a model is of a sample, before its label can have been learnt by heart."""
 
-    def sureness(samples, numbers):
+    def sureness(samples, numbers, errors=1.0):
         rng = np.random.default_rng(0)
         epochs = [
             Beliefs(
@@ -108,10 +108,18 @@ def test_of_many_samples_later_epochs_are_asked_too():
             )
             for _ in numbers
         ]
-        return epochs, _sureness(numbers, epochs, _early(numbers, epochs)[0])
+        return epochs, _sureness(numbers, epochs, _early(numbers, epochs)[0], errors)
 
-    for samples, weight in ((3000, 0), (6500, 0.5), (10_000, 1), (12_000, 1)):
-        epochs, found = sureness(samples, [0, 1, 2, 4, 8])
+    # Unless the model hardly errs: later epochs are surer where labels agree.
+    for samples, errors, weight in (
+        (3000, 1.0, 0),
+        (6500, 1.0, 0.5),
+        (10_000, 1.0, 1),
+        (12_000, 1.0, 1),
+        (12_000, 0.045, 0.5),
+        (12_000, 0.01, 0),
+    ):
+        epochs, found = sureness(samples, [0, 1, 2, 4, 8], errors)
         first, second, third, fifth, _ = (epoch.confidence for epoch in epochs)
         np.testing.assert_allclose(
             found, first / 2 + second + weight * (third + fifth), rtol=1e-5, atol=1e-6

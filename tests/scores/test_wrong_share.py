@@ -82,7 +82,7 @@ def test_a_weak_model_that_learnt_labels_by_heart_is_weak_all_the_same():
     met = float((whole.predicted == given)[rows].mean())
     share = shares(given, first, whole, HeldOut(epoch=9, accuracy=met, rows=rows), 4)[1]
     assert share.low == 0
-    assert share.value < 0.1
+    assert share.value < 0.12
 
 
 def test_errors_of_a_weak_model_are_counted_off():

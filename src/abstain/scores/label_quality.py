@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
+from abstain.scores.doubts import ramp
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
@@ -110,8 +111,17 @@ def label_quality(
     if held_out is not None and numbers[:2] == [0, 1]:
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
-        whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, early))
-        share = share_by_whole_training(labels, whole, plateaus[0], held_out, share)
+        by_first = share
+
+        def by_whole(errors: float) -> WrongShare:
+            sureness = _sureness(numbers, single, early, errors)
+            whole = Beliefs(predicted=believed, confidence=sureness)
+            return share_by_whole_training(labels, whole, plateaus[0], held_out, by_first)
+
+        share = by_whole(errors=1.0)
+        errors = held_out.errors(share.value)  # which is known only now
+        if errors < _HARDLY_ERRS[1] and len(labels) > _FEW_TO_MANY[0]:
+            share = by_whole(errors)
     return _judged(
         labels,
         rival=rival,
@@ -182,6 +192,7 @@ SUM_OFF_BY = 0.05
 _ROWS_AT_ONCE = 2**16
 _TINY = np.finfo(np.float32).tiny
 _FEW_TO_MANY = (3_000, 10_000)  # samples; see `_sureness`
+_HARDLY_ERRS = (0.03, 0.06)  # share of right labels that a model contradicts; likewise
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
@@ -247,16 +258,20 @@ def _early(
     return Beliefs(predicted=predicted, confidence=confidence), tuple(single[1:6])
 
 
-def _sureness(numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs) -> Floats:
+def _sureness(
+    numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs, errors: float
+) -> Floats:
     """How sure the model was of each sample while it hardly knew its label.
 
     The more samples there are, the less each label does to the model: of many, the third and fifth
-    epoch may be asked too, which know far more of what is hard.
+    epoch may be asked too, which know far more of what is hard. But these have seen the labels, and
+    are surer where they agree: of a model that hardly errs they are not needed.
     """
     if list(numbers[:3]) != [0, 1, 2]:
         return single[0].confidence
     few, many = _FEW_TO_MANY
     weight = np.float32(np.clip((len(early.confidence) - few) / (many - few), 0, 1))
+    weight *= np.float32(ramp(errors, _HARDLY_ERRS))
     sureness = early.confidence.copy()
     for epoch in single[2:4] if weight else ():
         sureness += weight * epoch.confidence

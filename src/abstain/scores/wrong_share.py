@@ -54,7 +54,7 @@ _FEWEST, _LEAST_PART = 300, 0.2
 _UNSEEN_ERRORS = 0.25
 # Parts of a model's errors that its whole training keeps: of a weak one where it is surest, and of
 # one that has learnt what there is to learn where it is quite sure.
-_KEPT, _KEPT_SUREST = 0.56, 0.1
+_KEPT, _KEPT_SUREST = 0.56, 0.05
 _IN_FAVOUR = 2.0  # standard errors in favour of a model, when its errors are counted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
