@@ -3,7 +3,8 @@
 Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
 Its settings were developed on the seeds 0 to 2, and rules mended after runs with the seeds 50, 51,
-60 to 73, 80 to 86 and 100 to 115; here they start at 76, which nothing was chosen by.
+60 to 73, 80 to 86 and 100 to 115; here they start at 76, to which no number was fitted
+(results/README.md says what was seen on them).
 
     python bench/noise_rate.py [--sets digits wine …] [--seeds 4] [--method auto] [--output FILE]
     python bench/noise_rate.py --probabilities logistic forest bayes

@@ -52,6 +52,7 @@ def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> Si
     m, counts = len(counts), counts.copy()
     totals = counts.sum(1)
     rates = shrunk_rates(totals - np.diagonal(counts), totals)
+    wrong = float(totals @ rates)
     # Equal ones in random order, as for the plateau.
     keys = seen.confidence + np.random.default_rng(0).random(len(given)) * 1e-6
     order = np.lexsort((-keys, seen.predicted))
@@ -64,8 +65,7 @@ def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> Si
         told = given[of_class[:half]]
         contrary = told != j
         level = float(contrary.mean())
-        others = np.arange(m) != j
-        told_of_others = float(totals[others] @ rates[others]) / max(totals[others].sum(), 1)
+        told_of_others = (wrong - totals[j] * rates[j]) / max(totals.sum() - totals[j], 1)
         chance = _TOLD_APART * chance_of(level, half)
         if level - told_of_others <= chance:
             continue
