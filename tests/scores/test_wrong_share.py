@@ -216,18 +216,23 @@ def test_expectations_and_intervals_with_labels_set_aside():
     assert np.mean(expected_covers) >= 0.95
 
 
+def rising(rng, samples, classes, surest_share, slope):
+    """Labels, and a model that is contradicted the more the less sure it is, set aside or not."""
+    surest = rng.random(samples)
+    predicted = rng.integers(classes, size=samples).astype(np.int32)
+    contrary = rng.random(samples) < surest_share + slope * (1 - surest)
+    given = np.where(contrary, (predicted + 1) % classes, predicted).astype(np.int32)
+    beliefs = Beliefs(predicted=predicted, confidence=surest.astype(np.float32))
+    accuracy = 1 - float(contrary.mean())
+    return given, beliefs, HeldOut(epoch=4, accuracy=accuracy, rows=np.arange(samples // 10))
+
+
 @pytest.mark.parametrize(("slope", "overlaps"), [(0.0, False), (0.02, False), (0.5, True)])
 def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, overlaps):
     """Three classes, 30% contradicted at the surest; the model is as good on labels set aside."""
-    rng = np.random.default_rng(0)
-    surest = rng.random(4000)
-    predicted = rng.integers(3, size=4000).astype(np.int32)
-    contrary = rng.random(4000) < 0.3 + slope * (1 - surest)
-    given = np.where(contrary, (predicted + 1) % 3, predicted).astype(np.int32)
-    beliefs = Beliefs(predicted=predicted, confidence=surest.astype(np.float32))
+    given, beliefs, aside = rising(np.random.default_rng(0), 4000, 3, 0.3, slope)
     first, _ = find_plateau(beliefs, given, 3)
-    early = share_by_first_epochs(given, beliefs, [first], float(contrary.mean()), 3)
-    aside = HeldOut(epoch=4, accuracy=1 - float(contrary.mean()), rows=np.arange(400))
+    early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 3)
     share = share_by_whole_training(given, beliefs, first, aside, early)
     assert share.trust == (0 if overlaps else 1)
     assert (share.low == 0) == overlaps
@@ -238,21 +243,15 @@ def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, o
 def test_classes_that_overlap_are_asked_where_the_model_is_quite_sure():
     """A tenth is wrong, and of the right ones up to half contradicted: of the least sure."""
     rng = np.random.default_rng(6)
-    surest = rng.random(40_000)
-    predicted = rng.integers(5, size=40_000).astype(np.int32)
-    contrary = rng.random(40_000) < 0.1 + 0.9 * 0.5 * (1 - surest)
-    given = np.where(contrary, (predicted + 1) % 5, predicted).astype(np.int32)
-    beliefs = Beliefs(predicted=predicted, confidence=surest.astype(np.float32))
+    given, beliefs, aside = rising(rng, 40_000, 5, 0.1, 0.9 * 0.5)
     first, _ = find_plateau(beliefs, given, 5)
-    early = share_by_first_epochs(given, beliefs, [first], float(contrary.mean()), 5)
-    aside = HeldOut(epoch=4, accuracy=1 - float(contrary.mean()), rows=np.arange(4000))
+    early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 5)
     share = share_by_whole_training(given, beliefs, first, aside, early)
     assert share.value == pytest.approx(0.08, abs=0.02)
     assert share.low == 0
     # Had the first epochs been contradicted more, the model would be learning still, and weak.
-    weaker, _ = find_plateau(
-        beliefs, np.where(rng.random(40_000) < 0.3, (predicted + 1) % 5, given).astype(np.int32), 5
-    )
+    more = np.where(rng.random(40_000) < 0.3, (beliefs.predicted + 1) % 5, given).astype(np.int32)
+    weaker, _ = find_plateau(beliefs, more, 5)
     share = share_by_whole_training(given, beliefs, weaker, aside, early)
     assert share.value < 0.02
 
