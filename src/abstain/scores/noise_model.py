@@ -10,7 +10,7 @@ wrong as are.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtr, ndtri
 
 from abstain.scores.plateau import (
     UNKNOWN,
@@ -26,14 +26,14 @@ SLOPE = 2.4
 """How much a unit of evidence counts. On planted errors the slope of the truth was within a third
 of this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict
 of the first epochs was further off."""
-# That of a model that errs counts for less: by how often it does, half of its labels have log odds
-# below these, of one that hardly ever does and of one that does so often, on right labels, as part
-# of how often a guess would.
-_LOG_ODDS, _OFTEN = (7.0, 1.4), 0.3
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
 _PRIOR_WEIGHT = 1.2
+# Even if a model hardly ever errs, half of its labels have log odds below these: more would drown
+# prior odds, by which wrong labels of single classes are told.
+_MOST_LOG_ODDS = 7.0
+_LEAST = 0.01  # a share that is not told from none
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
 
@@ -73,7 +73,7 @@ def fit_noise_model(
         share: How many labels are wrong, and the counts of which classes contradict which.
     """
     known = rival != UNKNOWN
-    slope = _slope(evidence[known], share.errors)
+    slope = _slope(evidence[known], share)
     transition = estimate_transition(share.counts)
     rivals = np.where(known, rival, given)
     evidence = np.where(known, evidence, np.float32(0))
@@ -105,11 +105,47 @@ def _mix_ups(given: Integers, believed: Integers, transition: Doubles) -> Floats
     return mixed_up
 
 
-def _slope(evidence: Floats, errors: float) -> float:
-    """How much a unit of evidence counts, of a model that errs so often."""
-    typical = float(np.median(np.abs(evidence))) if len(evidence) else 0.0
-    log_odds = float(np.interp(errors, (0, _OFTEN), _LOG_ODDS))
+def _slope(evidence: Floats, share: WrongShare) -> float:
+    """How much a unit of evidence counts: less, the more often the model errs."""
+    if not len(evidence):
+        return SLOPE
+    # Labels contradicted are wrong ones but where the model errs the same way, and right ones where
+    # it errs; if some were learnt by heart these are too few, but those set aside tell.
+    others = len(share.counts) - 1
+    contradicted = float((evidence < 0).mean())
+    tells = max(1 - share.value * (1 + 1 / others), _LEAST)
+    errors = max((contradicted - share.value) / tells, share.errors)
+    typical = float(np.median(np.abs(evidence)))
+    log_odds = min(typical_log_odds(errors, others + 1, share.value), _MOST_LOG_ODDS)
     return min(SLOPE, log_odds / max(typical, 1e-9))
+
+
+def typical_log_odds(errors: float, num_classes: int, rate: float) -> float:
+    """Half of all labels are right or wrong by larger log odds than these, of a model that errs.
+
+    As if evidence were normal, of right and wrong labels with the same spread: below 0 for as many
+    right labels as the model errs on, and above 0 for as many wrong ones as it errs on towards just
+    this class. The log odds of the two are then a straight line.
+
+    Args:
+        errors: Share of samples whose true class is not believed most.
+        num_classes: Number of classes m.
+        rate: Share of wrong labels.
+
+    >>> [round(typical_log_odds(errors, 10, 0.2), 1) for errors in (0.01, 0.1, 0.3, 0.5)]
+    [13.3, 5.3, 2.2, 1.3]
+    >>> round(typical_log_odds(0.3, 2, 0.2), 1)
+    0.8
+    """
+    errors = min(max(errors, _LEAST), (1 - _LEAST) * (1 - 1 / num_classes))
+    right, wrong = -float(ndtri(errors)), -float(ndtri(errors / (num_classes - 1)))
+    below, above = 0.0, abs(right) + abs(wrong) + 10
+    for _ in range(50):
+        middle = (below + above) / 2
+        inside = (1 - rate) * (ndtr(middle - right) - ndtr(-middle - right))
+        inside += rate * (ndtr(middle + wrong) - ndtr(-middle + wrong))
+        below, above = (middle, above) if inside < 0.5 else (below, middle)
+    return (right + wrong) * middle
 
 
 def estimate_transition(counts: Doubles) -> Doubles:

@@ -55,7 +55,7 @@ _UNSEEN_ERRORS = 0.25
 # Parts of a model's errors that its whole training keeps: of a weak one where it is surest, and of
 # one that has learnt what there is to learn where it is quite sure.
 _KEPT, _KEPT_SUREST = 0.56, 0.05
-_IN_FAVOUR = 2.0  # standard errors in favour of a model, when its errors are counted
+_IN_FAVOUR = 1.0  # standard errors in favour of a model, when its errors are counted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -75,7 +75,7 @@ class WrongShare:
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
     errors: float
-    """Share of right labels that the model contradicts, as part of those that a guess would."""
+    """Share of right labels that the model contradicts, at least."""
 
 
 def share_by_first_epochs(
@@ -111,7 +111,7 @@ def share_by_first_epochs(
         ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in epochs[2:]]
         low = min(value, min(ends, default=0.0) - half)
         high = max(value, plateau.disagreement + half)
-        trust, errors = _POOR_COUNTS, 1.0
+        trust, errors = _POOR_COUNTS, 0.0
     return WrongShare(
         value=value,
         low=max(0.0, low),
@@ -171,7 +171,7 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
-        errors=held_out.errors(value, _IN_FAVOUR) / (1 - 1 / len(counts)),
+        errors=held_out.errors(value, _IN_FAVOUR),
     )
 
 
@@ -222,7 +222,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         plateau=plateau,
         counts=classes.counts,
         trust=1 - max(guessing, overlap),
-        errors=held_out.errors(value, _IN_FAVOUR) / (1 - 1 / num_classes),
+        errors=held_out.errors(value, _IN_FAVOUR),
     )
 
 
