@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from abstain.scores.held_out import HeldOut, all_learnt_by_heart
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
 
 
 @drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
@@ -11,6 +11,18 @@ def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
     held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
     assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
     assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
+
+
+@drawn(st.integers(2, 100), st.floats(0, 0.9), st.floats(0, 1))
+def test_mistaken_samples_are_those_that_explain_what_is_contradicted(m, part, errors):
+    """Of labels that are wrong, a model that errs towards any class meets one in m − 1."""
+    rate = part * (1 - 1 / m)
+    met = (1 - rate) * (1 - errors) + rate * errors / (m - 1)
+    assert mistaken(1 - met - rate, rate, m) == pytest.approx(errors, abs=1e-6)
+    held_out = HeldOut(epoch=1, accuracy=met, rows=np.arange(100))
+    assert held_out.excess(rate) == pytest.approx(1 - met - rate, abs=1e-6)
+    assert 0 <= held_out.excess(rate, chances=1.0) <= held_out.excess(rate)
+    assert 0 <= mistaken(-0.1, rate, m) <= mistaken(0.9, rate, m) <= 1
 
 
 @drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), kept=st.floats(0, 0.9))

@@ -13,8 +13,8 @@ from abstain.errors import AbstainError
 from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
     _ascending,
-    _early,
     _sureness,
+    _weights,
     label_quality,
     label_quality_from_probabilities,
 )
@@ -99,17 +99,6 @@ def test_one_epoch_is_enough_for_an_opinion():
 def test_of_many_samples_later_epochs_are_asked_too():
     """How sure a model is of a sample, before its label can have been learnt by heart."""
 
-    def sureness(samples, numbers, errors=1.0):
-        rng = np.random.default_rng(0)
-        epochs = [
-            Beliefs(
-                predicted=rng.integers(3, size=samples).astype(np.int32),
-                confidence=rng.random(samples, dtype=np.float32),
-            )
-            for _ in numbers
-        ]
-        return epochs, _sureness(numbers, epochs, _early(numbers, epochs)[0], errors)
-
     # Unless the model hardly errs: later epochs are surer where labels agree.
     for samples, errors, weight in (
         (3000, 1.0, 0),
@@ -119,13 +108,58 @@ def test_of_many_samples_later_epochs_are_asked_too():
         (12_000, 0.045, 0.5),
         (12_000, 0.01, 0),
     ):
-        epochs, found = sureness(samples, [0, 1, 2, 4, 8], errors)
-        first, second, third, fifth, _ = (epoch.confidence for epoch in epochs)
-        np.testing.assert_allclose(
-            found, first / 2 + second + weight * (third + fifth), rtol=1e-5, atol=1e-6
-        )
-    epochs, found = sureness(10_000, [0, 1])
-    np.testing.assert_array_equal(found, epochs[0].confidence)
+        assert _weights(samples, errors, lag=1.0) == pytest.approx((1.0, weight))
+    # Or the second epoch knew nearly as much, and the samples tell their classes.
+    assert _weights(12_000, errors=0.1, lag=0.0) == pytest.approx((0.3, 0.0))
+    assert _weights(12_000, errors=0.1, lag=0.055) == pytest.approx((0.65, 0.5))
+    assert _weights(12_000, errors=0.4, lag=0.0) == pytest.approx((1.0, 1.0))
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.3, 0.5)])
+def test_sureness_is_that_of_the_first_epochs(weights):
+    rng = np.random.default_rng(0)
+    predicted = np.zeros(50, np.int32)
+    epochs = [
+        Beliefs(predicted=predicted, confidence=rng.random(50, dtype=np.float32)) for _ in range(5)
+    ]
+    kept = [epoch.confidence.copy() for epoch in epochs]
+    found = _sureness([0, 1, 2, 4, 8], epochs, *weights)
+    expected = kept[0] / 2 + weights[0] * kept[1] + weights[1] * (kept[2] + kept[3])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal([epoch.confidence for epoch in epochs], kept)
+    np.testing.assert_array_equal(_sureness([0, 1], epochs[:2], *weights), kept[0])
+
+
+def test_labels_that_the_second_epoch_has_learnt_do_not_make_it_surer_of_fewer_wrong_ones():
+    """A fast learner is surer of samples whose labels agree, from the second epoch on.
+
+    Where that epoch knew all there is to know, the first is asked; the share is else too low.
+    """
+    rng = np.random.default_rng(0)
+    samples, classes, rate = 12_000, 10, 0.2
+    true = torch.from_numpy(rng.integers(classes, size=samples))
+    wrong = torch.from_numpy(rng.random(samples) < rate)
+    other = (true + torch.from_numpy(rng.integers(1, classes, samples))) % classes
+    given = torch.where(wrong, other, true)
+    clear = torch.from_numpy(rng.gamma(2.0, 2.0, samples)).float()
+    ledger = Ledger(samples)
+    for epoch in range(9):
+        logits = torch.from_numpy(rng.normal(size=(samples, classes))).float()
+        logits[torch.arange(samples), true] += clear
+        if epoch:
+            logits[torch.arange(samples), given] += 1.0
+        ledger.update(torch.arange(samples), logits, given, has_abstention=False, epoch=epoch)
+    aside = np.arange(600)
+    met = (logits.argmax(1)[aside] == given[aside]).double().mean()
+    held_out = HeldOut(epoch=5, accuracy=float(met), rows=aside)
+    labels = given.numpy()
+    found = label_quality(ledger, labels, held_out).noise.share.value
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("abstain.scores.label_quality._NOT_NEEDED", 0.0)
+        patch.setattr("abstain.scores.label_quality._LAGS", (-2.0, -1.0))
+        asked_too = label_quality(ledger, labels, held_out).noise.share.value
+    assert asked_too < found
+    assert abs(found - rate) < abs(asked_too - rate)
 
 
 def test_a_ledger_that_saw_nothing_is_refused():

@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from abstain.scores import noise_model
 from abstain.scores.label_quality import label_quality_from_probabilities
-from abstain.scores.noise_model import SLOPE, _mix_ups, _slope, estimate_transition
+from abstain.scores.noise_model import (
+    SLOPE,
+    _mix_ups,
+    _slope,
+    estimate_transition,
+    typical_log_odds,
+)
+from abstain.scores.plateau import Plateau
+from abstain.scores.wrong_share import WrongShare
 
 
 @forall(st.integers(2, 6), st.integers(0, 10_000))
@@ -47,10 +57,52 @@ def test_classes_that_the_model_mixes_up_are_doubted_less(monkeypatch):
     assert known > precision() + 0.02
 
 
-@forall(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 4))
-def test_evidence_of_a_model_that_errs_counts_for_less(errors, more, typical):
+@pytest.mark.parametrize(
+    ("errors", "m", "rate"),
+    [
+        (0.02, 10, 0.2),
+        (0.15, 10, 0.4),
+        (0.35, 10, 0.1),
+        (0.5, 10, 0.2),
+        (0.15, 2, 0.2),
+        (0.3, 3, 0.3),
+    ],
+)
+def test_typical_log_odds_are_those_of_evidence_that_is_normal(errors, m, rate):
+    """Against logistic regression on evidence drawn so that the model errs as often."""
+    rng = np.random.default_rng(0)
+    wrong = rng.random(200_000) < rate
+    above = np.where(wrong, norm.ppf(errors / (m - 1)), norm.isf(errors))
+    evidence = 0.7 * (above + rng.normal(size=len(wrong)))
+    assert (evidence[~wrong] < 0).mean() == pytest.approx(errors, abs=0.01)
+    assert (evidence[wrong] > 0).mean() == pytest.approx(errors / (m - 1), abs=0.01)
+    slope = LogisticRegression(C=1e6).fit(-evidence[:, None], wrong).coef_[0, 0]
+    expected = slope * np.median(np.abs(evidence))
+    assert typical_log_odds(errors, m, rate) == pytest.approx(expected, rel=0.03)
+
+
+def share_of(value, excess, m=10):
+    """What is read of a share by `_slope`."""
+    plateau = Plateau(share=1.0, samples=1, disagreement=value, curve=np.full(10, value))
+    counts, trust = np.ones((m, m)), 1.0
+    return WrongShare(
+        value=value, low=0, high=1, plateau=plateau, counts=counts, trust=trust, excess=excess
+    )
+
+
+@forall(st.floats(0, 0.6), st.floats(0, 0.6), st.floats(0, 0.6), st.floats(0.1, 4))
+def test_evidence_of_a_model_that_errs_counts_for_less(rate, excess, more, typical):
     evidence = np.array([-typical, typical, 3 * typical], np.float32)
-    less, most = (_slope(evidence, x) for x in (max(errors, more), min(errors, more)))
+    few, many = sorted((excess, more))
+    less, most = (_slope(evidence, share_of(rate, x)) for x in (many, few))
     assert 0 < less <= most <= SLOPE
-    # One that errs often has a typical label at odds of four to one, whatever the scale.
-    assert _slope(evidence, 1.0) == pytest.approx(min(SLOPE, 1.4 / typical), rel=1e-5)
+    # Whatever the scale of the evidence, a typical label has the same odds.
+    assert _slope(10 * evidence, share_of(rate, many)) <= less
+    assert _slope(10 * evidence, share_of(rate, many)) * 10 * typical <= 7.0 + 1e-4
+
+
+def test_evidence_that_contradicts_more_labels_than_are_wrong_counts_for_less():
+    evidence = np.concatenate([np.full(700, 1.0), np.full(300, -1.0)]).astype(np.float32)
+    slopes = [_slope(evidence, share_of(rate, 0.0)) for rate in (0.3, 0.2, 0.1, 0.0)]
+    assert slopes == sorted(slopes, reverse=True)
+    assert slopes[-1] < 0.8 * slopes[0]

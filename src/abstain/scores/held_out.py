@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
+_LEAST_TOLD = 0.05  # where labels hardly tell of classes, neither do they of errors
 UNLIKE = 0.02
 """What samples set aside and others differ by in any case, as they are not seen in quite the same
 way: part of the standard error of a difference between them."""
@@ -40,10 +41,14 @@ class HeldOut:
     def errors(self, rate: float, chances: float = 0.0) -> float:
         """Share of right labels that it contradicts, if `rate` of all labels are wrong.
 
-        With `chances`, what is left if it met by so many standard errors too few of them.
+        With `chances`, what is left if it met by so many standard errors too few of them. That it
+        meets wrong labels too, where it errs, is left out; `mistaken` counts them.
         """
-        met = self.accuracy + chances * self.chance
-        return min(max(0.0, 1 - met / max(1 - rate, 1e-9)), 1.0)
+        return min(self.excess(rate, chances) / max(1 - rate, 1e-9), 1.0)
+
+    def excess(self, rate: float, chances: float = 0.0) -> float:
+        """Share of labels that it contradicts beyond wrong ones, if `rate` of all are; likewise."""
+        return max(0.0, self.disagreement - chances * self.chance - rate)
 
     def without_errors(self, contradicted: float, kept: float) -> float:
         """Share of wrong labels, if so many are contradicted, and of right labels too.
@@ -52,6 +57,23 @@ class HeldOut:
         """
         # contradicted = r + kept · (1 − r) · errors(r), solved for r.
         return max(0.0, (contradicted - kept * self.disagreement) / (1 - kept))
+
+
+def mistaken(excess: float, rate: float, num_classes: int) -> float:
+    """Share of samples whose class a model mistakes, that contradicts so many labels in excess.
+
+    It contradicts wrong labels, but for those of just the class that it mistakes a sample for, and
+    right labels where it errs: rate · (1 − errors / (m − 1)) + (1 − rate) · errors.
+
+    Args:
+        excess: Share of labels that it contradicts, less that of wrong ones.
+        rate: Share of wrong labels.
+        num_classes: Number of classes m.
+
+    >>> round(mistaken(0.06, rate=0.2, num_classes=2), 2)
+    0.1
+    """
+    return min(max(0.0, excess) / max(1 - rate - rate / (num_classes - 1), _LEAST_TOLD), 1.0)
 
 
 def all_learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> bool:

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from abstain.errors import AbstainError
 from abstain.scores.doubts import ramp
 from abstain.scores.given import Labels, checked_labels
-from abstain.scores.held_out import HeldOut, all_learnt_by_heart
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
@@ -58,9 +58,10 @@ def label_quality(
     that every doubling of it counts alike, with a floor below which beliefs are all the same; and,
     where labels set aside show that none are learnt by heart, also without a floor and with all
     epochs alike. The prior odds come from the transition matrix of `noise_model`; c is fitted, so
-    that as many labels are expected to be wrong as there are, and a is nearly the same on all data.
-    Chosen on planted errors: the plain mean of belief or margin ranks as well where nothing is
-    learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to one class.
+    that as many labels are expected to be wrong as there are; and a is less the more often the
+    model errs. Chosen on planted errors: the plain mean of belief or margin ranks as well where
+    nothing is learnt by heart, and worse elsewhere; the prior gains most where wrong labels go to
+    one class.
 
     A sample that the training never saw gets the score that all labels have on average.
 
@@ -113,15 +114,17 @@ def label_quality(
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
         by_first = share
 
-        def by_whole(errors: float) -> WrongShare:
-            sureness = _sureness(numbers, single, early, errors)
-            whole = Beliefs(predicted=believed, confidence=sureness)
+        def by_whole(weights: tuple[float, float]) -> WrongShare:
+            whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
             return share_by_whole_training(labels, whole, plateaus[0], held_out, by_first)
 
-        share = by_whole(errors=1.0)
-        errors = held_out.errors(share.value)  # which is known only now
-        if errors < _HARDLY_ERRS[1] and len(labels) > _FEW_TO_MANY[0]:
-            share = by_whole(errors)
+        weights = _weights(len(labels), errors=1.0, lag=1.0)
+        share = by_whole(weights)
+        # Both are known only now.
+        errors = mistaken(held_out.excess(share.value), share.value, classes)
+        behind = _contradicted(single[1:2], labels) - held_out.disagreement
+        better = _weights(len(labels), errors, mistaken(behind, share.value, classes))
+        share = by_whole(better) if better != weights else share
     return _judged(
         labels,
         rival=rival,
@@ -191,8 +194,10 @@ SUM_OFF_BY = 0.05
 """How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
 _ROWS_AT_ONCE = 2**16
 _TINY = np.finfo(np.float32).tiny
-_FEW_TO_MANY = (3_000, 10_000)  # samples; see `_sureness`
-_HARDLY_ERRS = (0.03, 0.06)  # share of right labels that a model contradicts; likewise
+# See `_weights`; all of these were found on planted errors.
+_FEW_TO_MANY = (3_000, 10_000)  # samples
+_HARDLY_ERRS, _ERRS_OFTEN = (0.03, 0.06), (0.2, 0.3)  # share of samples whose class is mistaken
+_LAGS, _NOT_NEEDED = (0.03, 0.08), 0.7
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
@@ -259,23 +264,42 @@ def _early(
 
 
 def _sureness(
-    numbers: Sequence[int], single: Sequence[Beliefs], early: Beliefs, errors: float
+    numbers: Sequence[int], single: Sequence[Beliefs], second: float, later: float
 ) -> Floats:
     """How sure the model was of each sample while it hardly knew its label.
 
-    The more samples there are, the less each label does to the model: of many, the third and fifth
-    epoch may be asked too, which know far more of what is hard. But these have seen the labels, and
-    are surer where they agree: of a model that hardly errs they are not needed.
+    Args:
+        numbers: The epochs kept.
+        single: What was believed in each.
+        second: How much the second epoch counts, to twice the first.
+        later: How much the third and fifth do.
     """
     if list(numbers[:3]) != [0, 1, 2]:
         return single[0].confidence
-    few, many = _FEW_TO_MANY
-    weight = np.float32(np.clip((len(early.confidence) - few) / (many - few), 0, 1))
-    weight *= np.float32(ramp(errors, _HARDLY_ERRS))
-    sureness = early.confidence.copy()
-    for epoch in single[2:4] if weight else ():
-        sureness += weight * epoch.confidence
+    sureness: Floats = single[0].confidence * np.float32(0.5)
+    for weight, epoch in zip((second, later, later), single[1:4], strict=False):
+        if weight:
+            sureness += np.float32(weight) * epoch.confidence
     return sureness
+
+
+def _weights(samples: int, errors: float, lag: float) -> tuple[float, float]:
+    """How much the second, and the third and fifth epoch tell of how sure to call a model.
+
+    The first has not seen the labels, but knows least. The more samples there are, the less each
+    label does to the model: of many, the third and fifth may be asked too, which know far more of
+    what is hard. But they are surer where labels agree: of a model that hardly errs they are not
+    needed, and if the second knew nearly all there is to know, it is not needed much itself.
+
+    Args:
+        samples: How many there are.
+        errors: Share of samples whose class the model mistakes.
+        lag: Share of which the second epoch mistook it, less that.
+    """
+    few, many = _FEW_TO_MANY
+    knew = (1 - ramp(lag, _LAGS)) * (1 - ramp(errors, _ERRS_OFTEN))
+    later = ramp(samples, (few, many)) * ramp(errors, _HARDLY_ERRS) * (1 - knew)
+    return 1 - _NOT_NEEDED * knew, later
 
 
 def _contradicted(single: Sequence[Beliefs], given: npt.NDArray[np.int32]) -> float:

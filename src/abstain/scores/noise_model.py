@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
+from abstain.scores.held_out import mistaken
 from abstain.scores.plateau import (
     UNKNOWN,
     Doubles,
@@ -109,14 +110,11 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     """How much a unit of evidence counts: less, the more often the model errs."""
     if not len(evidence):
         return SLOPE
-    # Labels contradicted are wrong ones but where the model errs the same way, and right ones where
-    # it errs; if some were learnt by heart these are too few, but those set aside tell.
-    others = len(share.counts) - 1
-    contradicted = float((evidence < 0).mean())
-    tells = max(1 - share.value * (1 + 1 / others), _LEAST)
-    errors = max((contradicted - share.value) / tells, share.errors)
+    m, rate = len(share.counts), share.value
+    # Labels that were learnt by heart are not contradicted; those set aside are.
+    excess = max(float((evidence < 0).mean()) - rate, share.excess)
+    log_odds = min(typical_log_odds(mistaken(excess, rate, m), m, rate), _MOST_LOG_ODDS)
     typical = float(np.median(np.abs(evidence)))
-    log_odds = min(typical_log_odds(errors, others + 1, share.value), _MOST_LOG_ODDS)
     return min(SLOPE, log_odds / max(typical, 1e-9))
 
 

@@ -52,10 +52,8 @@ _LENIENT = (2.0, 2.5, 3.0)
 _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
-# Parts of a model's errors that its whole training keeps: of a weak one where it is surest, and of
-# one that has learnt what there is to learn where it is quite sure.
-_KEPT, _KEPT_SUREST = 0.56, 0.05
-_IN_FAVOUR = 1.0  # standard errors in favour of a model, when its errors are counted
+_KEPT = 0.56  # part of a weak model's errors that its whole training keeps where it is surest
+_IN_FAVOUR = 1.5  # standard errors in favour of a model, when its errors are counted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -74,8 +72,8 @@ class WrongShare:
     """(m, m): on the plateau, how often class i was predicted and j given."""
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
-    errors: float
-    """Share of right labels that the model contradicts, at least."""
+    excess: float
+    """Share of labels set aside that the model contradicts and that are right, at least."""
 
 
 def share_by_first_epochs(
@@ -102,7 +100,7 @@ def share_by_first_epochs(
     if has_plateau(epochs):
         value = _second_opinion(plateau, contradicted)
         half = half_width(value, plateau.samples, 1 - plateau.share)
-        low, high, trust, errors = value - half, value + half, 1.0, 0.0
+        low, high, trust = value - half, value + half, 1.0
     else:
         # The first epochs know too little; the next ones more, and not yet too much.
         value = float(np.mean([epoch.disagreement for epoch in epochs[2:4] or epochs[-1:]]))
@@ -111,7 +109,7 @@ def share_by_first_epochs(
         ends = [max(0.0, 2 * float(x.curve[0]) - float(x.curve[1])) for x in epochs[2:]]
         low = min(value, min(ends, default=0.0) - half)
         high = max(value, plateau.disagreement + half)
-        trust, errors = _POOR_COUNTS, 0.0
+        trust = _POOR_COUNTS
     return WrongShare(
         value=value,
         low=max(0.0, low),
@@ -119,7 +117,7 @@ def share_by_first_epochs(
         plateau=plateau,
         counts=counts,
         trust=trust,
-        errors=errors,
+        excess=0.0,
     )
 
 
@@ -171,7 +169,7 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
-        errors=held_out.errors(value, _IN_FAVOUR),
+        excess=held_out.excess(value, _IN_FAVOUR),
     )
 
 
@@ -185,8 +183,7 @@ def _without_own_errors(
     """
     learning = doubts.still_learning(plateau, first)
     weak = held_out.without_errors(seen, _KEPT * doubt)
-    certain = held_out.without_errors(at_certainty(plateau.curve), _KEPT_SUREST)
-    overlapping = (1 - doubt) * seen + doubt * min(certain, seen)
+    overlapping = (1 - doubt) * seen + doubt * min(at_certainty(plateau.curve), seen)
     return learning * weak + (1 - learning) * overlapping
 
 
@@ -222,7 +219,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         plateau=plateau,
         counts=classes.counts,
         trust=1 - max(guessing, overlap),
-        errors=held_out.errors(value, _IN_FAVOUR),
+        excess=held_out.excess(value, _IN_FAVOUR),
     )
 
 
