@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,7 +18,7 @@ from PIL import Image
 from abstain import Recipe
 from abstain.audit import audit
 from abstain.data import LabeledData
-from abstain.report import render, write_report
+from abstain.report import curves, render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.numbers import expectation
 from abstain.report.samples import Samples, data_uri
@@ -196,6 +197,23 @@ def test_a_fixed_payoff_shows_its_plateau_and_its_stop():
     assert ">stop</text>" in text
 
 
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("auto", "predicted plateau of the warm-up"), ("nll", "predicted plateau"), ("lq", None)],
+)
+def test_cross_entropy_has_a_plateau_too_the_entropy_of_the_labels(method, name):
+    found = audit("digits", Recipe.of(method, epochs=6, flip=0.3))
+    mark = curves._plateau(found)
+    assert (name is not None) == ("predicted plateau" in render(found))
+    if name is None:
+        assert mark is None
+        return
+    assert mark.text == name
+    shares = np.bincount(found.quality.predicted_label, minlength=10) / len(found.given)
+    rows = [-sum(p * math.log(p) for p in row if p > 0) for row in found.estimate.transition]
+    assert mark.at == pytest.approx(shares @ rows, rel=1e-6)
+
+
 def test_probabilities_have_a_report_without_a_training():
     x, y = blobs(90)
     found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3)
@@ -303,6 +321,32 @@ def test_curves_rise_where_numbers_do_and_stay_inside():
     assert len(drawn) <= 240
     assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in pairwise(drawn))
     assert min(y for _, y in drawn) >= 16
+
+
+@pytest.mark.parametrize(
+    ("curve", "start", "above"),
+    [
+        (lambda x: np.maximum(2 - x / 4, 1.05), False, False),  # falls to the mark, and rests on it
+        (lambda x: x / 9, True, True),  # rises to it
+        (lambda x: 2 - x / 9, True, True),  # falls to it from far
+    ],
+)
+def test_the_name_of_a_mark_stands_clear_of_the_curve(curve, start, above):
+    x = np.linspace(0, 9, 200)
+    line = Line("a", x, curve(x))
+    drawing = line_chart(
+        [line],
+        x_label="",
+        said="",
+        marks=[Mark(1.0, "predicted plateau of the warm-up")],
+        y_range=(0.0, 2.0),
+    )
+    parts = {
+        part.get("class", "").partition(" ")[0]: part for part in ElementTree.fromstring(drawing)
+    }
+    assert (float(parts["said"].get("y")) < float(parts["mark"].get("y1"))) == above
+    if above:
+        assert (parts["said"].get("class") == "said start") == start
 
 
 @pytest.mark.parametrize(

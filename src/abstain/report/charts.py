@@ -15,6 +15,7 @@ from abstain.scores.noise_rate import Interval
 _WIDTH, _HEIGHT = 380, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 14, 16, 36
 _POINTS = 240
+_LETTER, _LINE = 5.6, 18  # room for a letter and for a line of them
 
 
 @dataclass(frozen=True)
@@ -196,14 +197,32 @@ def _mark(mark: Mark, axes: _Axes, beside: Line) -> list[Markup]:
             element("text", mark.text, class_=f"said {'end' if late else 'start'}", **place),
         ]
     y = axes.up(mark.at)
-    low = y < _TOP + 14
-    first, *_, last = beside.y[np.isfinite(beside.y)].tolist() * 2
-    left = abs(first - mark.at) > abs(last - mark.at)
-    place = {"x": _LEFT + 4 if left else _WIDTH - _RIGHT, "y": round(y + 13 if low else y - 5, 1)}
+    left, below = _clearest(mark, axes, beside)
+    place = {"x": _LEFT + 4 if left else _WIDTH - _RIGHT, "y": round(y + 13 if below else y - 5, 1)}
     return [
         element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="mark"),
         element("text", mark.text, class_=f"said {'start' if left else 'end'}", **place),
     ]
+
+
+def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
+    """Whether the name of a level mark stands at the left, and below it: where a curve is not."""
+    known = np.isfinite(beside.y)
+    x = np.array([axes.across(value) for value in beside.x[known]])
+    above = axes.up(mark.at) - np.array([axes.up(value) for value in beside.y[known]])
+    width = _LETTER * len(mark.text)
+
+    def covered(left: bool, below: bool) -> int:
+        if (axes.up(mark.at) < _TOP + 14 and not below) or (
+            axes.up(mark.at) > _HEIGHT - _BOTTOM - 16 and below
+        ):
+            return len(x) + 1  # there is no room
+        across = x < _LEFT + 4 + width if left else x > _WIDTH - _RIGHT - width
+        up = (above < 0) & (above > -_LINE) if below else (above > 0) & (above < _LINE)
+        return int((across & up).sum())
+
+    places = [(left, below) for below in (False, True) for left in (True, False)]
+    return min(places, key=lambda place: covered(*place))
 
 
 def _path(line: Line, axes: _Axes) -> str:

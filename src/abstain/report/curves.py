@@ -1,5 +1,6 @@
 """Scores, risk and the training, as curves."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -71,9 +72,10 @@ def training(audit: Audit) -> Markup | None:
     recipe, outcome = audit.trained.recipe, audit.trained.outcome
     steps, epochs = audit.trained.history.steps, audit.trained.history.epochs
     marks = []
+    warm_up = warm_up_epochs(audit.trained)
     if (plateau := _plateau(audit)) is not None:
-        marks.append(Mark(plateau, "predicted plateau"))
-    if 0 < (warm_up := warm_up_epochs(audit.trained)) < len(epochs):
+        marks.append(plateau)
+    if 0 < warm_up < len(epochs):
         marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
     if recipe.stop != "never":
         marks.append(Mark(float(audit.trained.epoch), "stop", vertical=True))
@@ -147,15 +149,24 @@ def _column(
     )
 
 
-def _plateau(audit: Audit) -> float | None:
-    """Where the loss should settle, for a payoff that is fixed.
+def _plateau(audit: Audit) -> Mark | None:
+    """Where theory says that the loss settles while no label is learnt by heart.
 
-    By the rate that the stop was told, else by the transition matrix that was estimated.
+    By the rate that the stop was told, else by the transition matrix that was estimated. A payoff
+    that is not fixed foretells nothing; but cross-entropy is the gambler's loss at an infinite one,
+    and its warm-up has a plateau: the entropy of the labels, given the true classes.
     """
     assert audit.trained is not None
     recipe, m = audit.trained.recipe, audit.data.num_classes
-    if recipe.loss != "gamblers" or not isinstance(recipe.payoff, int | float):
-        return None
-    if recipe.stop == "analytical":
-        return AnalyticalStop(recipe.rate, recipe.payoff, m, recipe.noise).plateau
-    return float(theory.plateau_of(audit.estimate.transition, recipe.payoff))
+    payoff, name = recipe.payoff, "predicted plateau"
+    if recipe.stop == "analytical" and isinstance(payoff, int | float):
+        return Mark(AnalyticalStop(recipe.rate, payoff, m, recipe.noise).plateau, name)
+    if recipe.loss == "nll":
+        payoff = math.inf
+    elif recipe.loss != "gamblers" or not isinstance(payoff, int | float):
+        if not warm_up_epochs(audit.trained):
+            return None
+        payoff, name = math.inf, f"{name} of the warm-up"
+    believed = np.bincount(audit.quality.predicted_label, minlength=m)
+    shares = believed / believed.sum()
+    return Mark(float(theory.plateau_of(audit.estimate.transition, payoff, shares)), name)
