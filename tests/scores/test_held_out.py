@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
 
 
 @drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
@@ -11,6 +11,20 @@ def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
     held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
     assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
     assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
+
+
+@drawn(st.floats(0.05, 0.95), st.floats(0, 1), st.integers(20, 100_000))
+def test_all_labels_add_to_those_set_aside_where_they_agree(own, contradicted, samples):
+    held_out = HeldOut(epoch=1, accuracy=1 - own, rows=np.arange(samples))
+    joined = with_all(held_out, contradicted).disagreement
+    assert min(own, contradicted) - 1e-9 <= joined <= max(own, contradicted) + 1e-9
+    error = np.hypot(held_out.chance, 0.02)
+    if abs(own - contradicted) >= 2 * error:
+        assert joined == pytest.approx(own)
+    if abs(own - contradicted) <= error:  # the mean with the least variance, of two unlike samples
+        weights = np.array([held_out.chance, 0.02]) ** -2.0
+        expected = weights @ [own, contradicted] / weights.sum()
+        assert joined == pytest.approx(expected, abs=1e-6)
 
 
 @drawn(st.integers(2, 100), st.floats(0, 0.9), st.floats(0, 1))

@@ -1,12 +1,13 @@
 """Labels set aside for the warm-up, and what they tell of a training: what was learnt by heart."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
+_APART = (1.0, 2.0)  # standard errors by which two shares may, and do, differ for a reason
 _LEAST_TOLD = 0.05  # where labels hardly tell of classes, neither do they of errors
 UNLIKE = 0.02
 """What samples set aside and others differ by in any case, as they are not seen in quite the same
@@ -57,6 +58,19 @@ class HeldOut:
         """
         # contradicted = r + kept · (1 − r) · errors(r), solved for r.
         return max(0.0, (contradicted - kept * self.disagreement) / (1 - kept))
+
+
+def with_all(held_out: HeldOut, contradicted: float) -> HeldOut:
+    """The same, if of all labels so many are contradicted: fewer chances, where these agree.
+
+    Each counts by how sure it is. Where all labels are contradicted far less often than those set
+    aside they were learnt by heart, and have no say.
+    """
+    own = held_out.disagreement
+    apart = abs(contradicted - own) / float(np.hypot(held_out.chance, UNLIKE))
+    weight = held_out.chance**2 / (held_out.chance**2 + UNLIKE**2)
+    weight *= min(max(_APART[1] - apart, 0.0) / (_APART[1] - _APART[0]), 1.0)
+    return replace(held_out, accuracy=1 - own - weight * (contradicted - own))
 
 
 def mistaken(excess: float, rate: float, num_classes: int) -> float:

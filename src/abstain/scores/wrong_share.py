@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import HeldOut, chance_of
+from abstain.scores.held_out import HeldOut, chance_of, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -52,7 +52,7 @@ _LENIENT = (2.0, 2.5, 3.0)
 _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
-_KEPT = 0.56  # part of a weak model's errors that its whole training keeps where it is surest
+_KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
 _IN_FAVOUR = 1.5  # standard errors in favour of a model, when its errors are counted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
@@ -158,7 +158,9 @@ def share_by_whole_training(
     sure = doubts.too_many(seen) * (1 - weak) * (1 - steep)
     sure *= 1 - doubts.no_more_than_a_guess(given, held_out)
     doubt = max(weak, overlap)
-    value = _without_own_errors(seen, doubt, plateau, first, held_out)
+    known = whole.predicted != UNKNOWN
+    contradicted = float((whole.predicted != given)[known].mean())
+    value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
     mended = 1 - doubts.not_mended(seen, held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
