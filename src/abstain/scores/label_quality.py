@@ -120,11 +120,13 @@ def label_quality(
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)
-        # Both are known only now.
-        errors = mistaken(held_out.excess(share.value), share.value, classes)
         behind = _contradicted(single[1:2], labels) - held_out.disagreement
-        better = _weights(len(labels), errors, mistaken(behind, share.value, classes))
-        share = by_whole(better) if better != weights else share
+        for _ in range(_AT_MOST):  # what they should be is known only by the share
+            errors = mistaken(held_out.excess(share.value), share.value, classes)
+            better = _weights(len(labels), errors, mistaken(behind, share.value, classes))
+            if better == weights:
+                break
+            weights, share = better, by_whole(better)
     return _judged(
         labels,
         rival=rival,
@@ -198,6 +200,7 @@ _TINY = np.finfo(np.float32).tiny
 _FEW_TO_MANY = (3_000, 10_000)  # samples
 _HARDLY_ERRS, _ERRS_OFTEN = (0.03, 0.06), (0.2, 0.3)  # share of samples whose class is mistaken
 _LAGS, _NOT_NEEDED = (0.03, 0.08), 0.7
+_AT_MOST = 3  # times that weights are mended: more hardly change them
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
