@@ -53,7 +53,9 @@ _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
-_IN_FAVOUR = 1.5  # standard errors in favour of a model, when its errors are counted
+# Standard errors in favour of a model, when its errors are counted; and by which labels set aside
+# are contradicted more often than all, where some were surely learnt by heart.
+_IN_FAVOUR, _SURELY_LEARNT = 1.5, (2.0, 3.0)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -162,6 +164,8 @@ def share_by_whole_training(
     contradicted = float((whole.predicted != given)[known].mean())
     value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
     mended = 1 - doubts.not_mended(seen, held_out)
+    # In its favour, unless labels set aside show without a doubt what was learnt by heart.
+    learnt = doubts.ramp((held_out.disagreement - contradicted) / held_out.chance, _SURELY_LEARNT)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
     return WrongShare(
@@ -171,7 +175,7 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
-        excess=held_out.excess(value, _IN_FAVOUR),
+        excess=held_out.excess(value, (1 - learnt) * _IN_FAVOUR),
     )
 
 
