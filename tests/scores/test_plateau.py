@@ -3,7 +3,26 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
-from abstain.scores.plateau import Beliefs, find_plateau, shrunk_rates
+from abstain.scores.plateau import (
+    Beliefs,
+    at_certainty,
+    certainty_error,
+    find_plateau,
+    shrunk_rates,
+)
+
+
+@pytest.mark.parametrize(("share", "samples"), [(0.1, 2000), (0.4, 500)])
+def test_the_error_at_certainty_is_that_of_chance(share, samples):
+    """Against the spread of what is read off draws."""
+    rng = np.random.default_rng(0)
+    drawn = rng.binomial(samples // 10, share, (4000, 10)) / (samples // 10)
+    curves = np.cumsum(drawn, 1) / np.arange(1, 11)
+    # Without the end at none, which cuts off a part of the spread.
+    read = [at_certainty(1 + curve) - 1 for curve in curves]
+    error = np.mean([certainty_error(curve, samples) for curve in curves])
+    assert np.mean(read) == pytest.approx(share, abs=0.005)
+    assert error == pytest.approx(np.std(read), rel=0.05)
 
 
 def test_a_plateau_ends_where_errors_of_the_model_begin():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from simulated import set_aside, simulated_run
@@ -22,10 +24,11 @@ def believed(true, errors, rng, classes):
     return Beliefs(predicted=predicted.astype(np.int32), confidence=confidence)
 
 
-def shares(given, first, whole, held_out, classes):
+def shares(given, first, whole, held_out, classes, blind=None):
     plateau = find_plateau(first, given, classes)[0]
     early = share_by_first_epochs(given, first, [plateau] * 3, 0.0, classes)
-    return early, share_by_whole_training(given, whole, plateau, held_out, early)
+    blind = first if blind is None else blind
+    return early, share_by_whole_training(given, whole, blind, plateau, held_out, early)
 
 
 def planted(rate, rng, samples=4000, classes=5):
@@ -115,8 +118,14 @@ def test_errors_of_a_weak_model_are_counted_off():
         )
         for errors in (0.5, 0.25)
     )
+    # Before it knew a label, it erred as often, but not where it was surest.
+    unsure = rng.random(2000) < np.minimum(1.2 * (1 - confidence), 1)
+    blind = Beliefs(
+        predicted=np.where(unsure, (given + 1) % 4, given).astype(np.int32), confidence=confidence
+    )
     rows = np.arange(200)
-    share = shares(given, first, whole, HeldOut(epoch=3, accuracy=0.5, rows=rows), 4)[1]
+    weak = HeldOut(epoch=3, accuracy=0.5, rows=rows)
+    share = shares(given, first, whole, weak, 4, blind)[1]
     assert share.value < 0.1
     assert share.low == 0
     assert share.high > 0.25
@@ -250,7 +259,7 @@ def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, o
     given, beliefs, aside = rising(np.random.default_rng(0), 4000, 3, 0.3, slope)
     first, _ = find_plateau(beliefs, given, 3)
     early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 3)
-    share = share_by_whole_training(given, beliefs, first, aside, early)
+    share = share_by_whole_training(given, beliefs, beliefs, first, aside, early)
     assert share.trust == (0 if overlaps else 1)
     assert (share.low == 0) == overlaps
     assert share.value == pytest.approx(0.3, abs=0.05)
@@ -263,14 +272,37 @@ def test_classes_that_overlap_are_asked_where_the_model_is_quite_sure():
     given, beliefs, aside = rising(rng, 40_000, 5, 0.1, 0.9 * 0.5)
     first, _ = find_plateau(beliefs, given, 5)
     early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 5)
-    share = share_by_whole_training(given, beliefs, first, aside, early)
-    assert share.value == pytest.approx(0.08, abs=0.02)
+    share = share_by_whole_training(given, beliefs, beliefs, first, aside, early)
+    assert share.value == pytest.approx(0.1, abs=0.02)
     assert share.low == 0
     # Had the first epochs been contradicted more, the model would be learning still, and weak.
     more = np.where(rng.random(40_000) < 0.3, (beliefs.predicted + 1) % 5, given).astype(np.int32)
     weaker, _ = find_plateau(beliefs, more, 5)
-    share = share_by_whole_training(given, beliefs, weaker, aside, early)
+    knows_little = replace(beliefs, predicted=rng.integers(5, size=40_000).astype(np.int32))
+    share = share_by_whole_training(given, beliefs, knows_little, weaker, aside, early)
     assert share.value < 0.02
+
+
+def test_what_the_first_epoch_had_not_seen_it_cannot_have_learnt_by_heart():
+    """A fast learner agrees with most wrong labels in the end; before it saw them, with none."""
+    rng = np.random.default_rng(0)
+    true, given = planted(0.3, rng, samples=20_000)
+    blind = believed(true, 0.1, rng, 5)
+    by_heart = rng.random(len(true)) < 0.7
+    whole = replace(blind, predicted=np.where(by_heart, given, blind.predicted).astype(np.int32))
+    first = replace(blind, predicted=np.where(rng.random(len(true)) < 0.4, given, blind.predicted))
+    rows = np.arange(1000)
+    met = float((blind.predicted == given)[rows].mean())
+    held_out = HeldOut(epoch=1, accuracy=met, rows=rows)
+    knew = shares(given, first, whole, held_out, 5, blind)[1]
+    assert knew.value == pytest.approx(0.3, abs=0.05)
+    assert 0.3 in Interval(value=knew.value, low=knew.low, high=knew.high)
+    # One whose first epoch knew little is not asked what it was.
+    knows_little = replace(blind, predicted=rng.integers(5, size=len(true)).astype(np.int32))
+    assert shares(given, first, whole, held_out, 5, knows_little)[1].value < 0.2
+    # Nor one that meets no more labels than a guess would, however often it contradicts them.
+    guess = HeldOut(epoch=1, accuracy=0.2, rows=rows)
+    assert shares(given, first, whole, guess, 5, knows_little)[1].low == 0
 
 
 def test_clean_classes_that_overlap_are_not_called_wrong():

@@ -116,7 +116,9 @@ def label_quality(
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
             whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
-            return share_by_whole_training(labels, whole, plateaus[0], held_out, by_first)
+            return share_by_whole_training(
+                labels, whole, single[0], plateaus[0], held_out, by_first
+            )
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)

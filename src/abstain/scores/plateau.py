@@ -68,6 +68,20 @@ def at_certainty(curve: Doubles) -> float:
     return max(0.0, float(np.polyfit(middles, tenth, 1)[1]))
 
 
+def certainty_error(curve: Doubles, samples: int) -> float:
+    """Standard error of `at_certainty`, by chance alone.
+
+    >>> round(certainty_error(np.full(10, 0.2), 10_000), 3)
+    0.015
+    """
+    middles = (np.arange(_SUREST) + 0.5) / PARTS
+    apart = middles - middles.mean()
+    weights = 1 / _SUREST - middles.mean() * apart / (apart @ apart)  # of the three, in the line
+    share = float(curve[_SUREST - 1])
+    each = max(share * (1 - share), 1 / max(samples, 1)) * PARTS / max(samples, 1)
+    return float(np.sqrt(weights @ weights * each))
+
+
 def find_plateau(
     beliefs: Beliefs,
     given: Integers,

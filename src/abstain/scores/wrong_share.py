@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import HeldOut, chance_of, with_all
+from abstain.scores.held_out import HeldOut, chance_of, mistaken, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -31,6 +31,7 @@ from abstain.scores.plateau import (
     Integers,
     Plateau,
     at_certainty,
+    certainty_error,
     find_plateau,
     has_plateau,
     random_part,
@@ -56,6 +57,10 @@ _KEPT = 0.54  # part of a weak model's errors that its whole training keeps wher
 # Standard errors in favour of a model, when its errors are counted; and by which labels set aside
 # are contradicted more often than all, where some were surely learnt by heart.
 _IN_FAVOUR, _SURELY_LEARNT = 1.5, (2.0, 3.0)
+# Share of samples of which the first epoch may mistake the class, and mistakes it too often, beyond
+# those of which the model did where it was best; the same of the latter; and standard errors from
+# which what the first epoch comes to at certainty may be, and is, more than was read otherwise.
+_BEHIND, _ERRS_OFTEN, _SURELY_MORE = (0.1, 0.15), (0.3, 0.4), (2.0, 3.0)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -124,13 +129,19 @@ def share_by_first_epochs(
 
 
 def share_by_whole_training(
-    given: Integers, whole: Beliefs, first: Plateau, held_out: HeldOut, early: WrongShare
+    given: Integers,
+    whole: Beliefs,
+    blind: Beliefs,
+    first: Plateau,
+    held_out: HeldOut,
+    early: WrongShare,
 ) -> WrongShare:
     """Disagreement on the plateau of all epochs together, checked by labels set aside.
 
     Args:
         given: (N,) given labels.
         whole: What was believed over the whole training, and how surely while labels were unknown.
+        blind: What was believed in the first epoch, before any label of the sample was seen.
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
@@ -152,13 +163,16 @@ def share_by_whole_training(
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
     low = seen - held_out.errors(seen, doubts.SURELY) - half
     high = max(seen, most) + half
-    if first.disagreement > seen:  # what was learnt by heart unseen
-        aside = held_out.disagreement + held_out.chance
-        high = max(high, min(first.disagreement + half, aside))
+    unseen, _ = find_plateau(blind, given, len(counts), _LENIENT, _LEAST_PART)
+    for before in (first, unseen):
+        if before.disagreement > seen:  # what was learnt by heart unseen
+            aside = held_out.disagreement + held_out.chance
+            high = max(high, min(before.disagreement + half, aside))
 
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     sure = doubts.too_many(seen) * (1 - weak) * (1 - steep)
-    sure *= 1 - doubts.no_more_than_a_guess(given, held_out)
+    guess = doubts.no_more_than_a_guess(given, held_out)
+    sure *= 1 - guess
     doubt = max(weak, overlap)
     known = whole.predicted != UNKNOWN
     contradicted = float((whole.predicted != given)[known].mean())
@@ -168,6 +182,8 @@ def share_by_whole_training(
     learnt = doubts.ramp((held_out.disagreement - contradicted) / held_out.chance, _SURELY_LEARNT)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
+    more = _raised(value, unseen, held_out, len(given), len(counts))
+    value += (1 - guess) * (more - value)
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
@@ -177,6 +193,22 @@ def share_by_whole_training(
         trust=1 - doubt,
         excess=held_out.excess(value, (1 - learnt) * _IN_FAVOUR),
     )
+
+
+def _raised(
+    value: float, blind: Plateau, held_out: HeldOut, samples: int, num_classes: int
+) -> float:
+    """The share, raised to what the first epoch comes to at certainty if that is surely more.
+
+    It alone has seen none of the labels, and nothing of it can be learnt by heart. But mostly it
+    knows too little: only if it errs hardly more often than the model ever did can it be asked.
+    """
+    certain = at_certainty(blind.curve)
+    errors = mistaken(held_out.excess(certain), certain, num_classes)
+    behind = mistaken(float(blind.curve[-1]) - held_out.disagreement, certain, num_classes)
+    knew = (1 - doubts.ramp(behind, _BEHIND)) * (1 - doubts.ramp(errors, _ERRS_OFTEN))
+    chances = (certain - value) / certainty_error(blind.curve, samples)
+    return value + knew * doubts.ramp(chances, _SURELY_MORE) * max(0.0, certain - value)
 
 
 def _without_own_errors(
