@@ -60,7 +60,9 @@ _IN_FAVOUR, _SURELY_LEARNT = 1.5, (2.0, 3.0)
 # Share of samples of which the first epoch may mistake the class, and mistakes it too often, beyond
 # those of which the model did where it was best; the same of the latter; and standard errors from
 # which what the first epoch comes to at certainty may be, and is, more than was read otherwise.
+# Of one that is far behind, not even the interval hears.
 _BEHIND, _ERRS_OFTEN, _SURELY_MORE = (0.1, 0.15), (0.3, 0.4), (2.0, 3.0)
+_FAR_BEHIND = (0.15, 0.25)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -164,10 +166,11 @@ def share_by_whole_training(
     low = seen - held_out.errors(seen, doubts.SURELY) - half
     high = max(seen, most) + half
     unseen, _ = find_plateau(blind, given, len(counts), _LENIENT, _LEAST_PART)
-    for before in (first, unseen):
+    knew = 1 - doubts.ramp(_behind(unseen, held_out, len(counts)), _FAR_BEHIND)
+    for before, told in ((first, 1.0), (unseen, knew)):
         if before.disagreement > seen:  # what was learnt by heart unseen
             aside = held_out.disagreement + held_out.chance
-            high = max(high, min(before.disagreement + half, aside))
+            high += told * max(0.0, min(before.disagreement + half, aside) - high)
 
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     sure = doubts.too_many(seen) * (1 - weak) * (1 - steep)
@@ -205,10 +208,16 @@ def _raised(
     """
     certain = at_certainty(blind.curve)
     errors = mistaken(held_out.excess(certain), certain, num_classes)
-    behind = mistaken(float(blind.curve[-1]) - held_out.disagreement, certain, num_classes)
-    knew = (1 - doubts.ramp(behind, _BEHIND)) * (1 - doubts.ramp(errors, _ERRS_OFTEN))
+    knew = 1 - doubts.ramp(_behind(blind, held_out, num_classes), _BEHIND)
+    knew *= 1 - doubts.ramp(errors, _ERRS_OFTEN)
     chances = (certain - value) / certainty_error(blind.curve, samples)
     return value + knew * doubts.ramp(chances, _SURELY_MORE) * max(0.0, certain - value)
+
+
+def _behind(blind: Plateau, held_out: HeldOut, num_classes: int) -> float:
+    """Share of samples whose class the first epoch mistook, less that of the model at its best."""
+    more = float(blind.curve[-1]) - held_out.disagreement
+    return mistaken(more, at_certainty(blind.curve), num_classes)
 
 
 def _without_own_errors(
