@@ -2,8 +2,15 @@ import numpy as np
 import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
+from scipy.stats import norm
 
-from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
+from abstain.scores.held_out import (
+    HeldOut,
+    all_learnt_by_heart,
+    likely_excess,
+    mistaken,
+    with_all,
+)
 
 
 @drawn(rate=st.floats(0, 0.9), errors=st.floats(0, 1), samples=st.integers(1, 10_000))
@@ -11,6 +18,23 @@ def test_errors_are_those_that_explain_what_was_met(rate, errors, samples):
     held_out = HeldOut(epoch=1, accuracy=(1 - rate) * (1 - errors), rows=np.arange(samples))
     assert held_out.errors(rate) == pytest.approx(errors, abs=1e-6)
     assert 0 <= held_out.errors(rate, chances=2.0) <= held_out.errors(rate)
+
+
+@pytest.mark.parametrize(
+    ("errors", "samples", "m", "rate"), [(0.2, 600, 2, 0.1), (0.3, 300, 10, 0.4)]
+)
+def test_errors_are_likely_fewer_than_were_met_if_they_are_rare(errors, samples, m, rate):
+    """Against the mean over draws of what they may have been, where chance does not reach none."""
+    met = (1 - rate) * (1 - errors) + rate * errors / (m - 1)
+    held_out = HeldOut(epoch=1, accuracy=met, rows=np.arange(samples))
+    told = 1 - rate * m / (m - 1)
+    rng = np.random.default_rng(0)
+    before = rng.exponential(0.05, 4_000_000)
+    weights = norm.pdf((1 - met - rate - before * told) / held_out.chance)
+    expected = (weights @ before) / weights.sum()
+    found = mistaken(likely_excess(held_out, rate, m), rate, m)
+    assert found == pytest.approx(expected, abs=0.005)
+    assert found < errors
 
 
 @drawn(st.floats(0.05, 0.95), st.floats(0, 1), st.integers(20, 100_000))

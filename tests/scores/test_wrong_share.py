@@ -67,23 +67,6 @@ def test_labels_learnt_by_heart_are_told_by_those_set_aside():
     assert share.value == pytest.approx(0.3, abs=0.04)
 
 
-@pytest.mark.parametrize(
-    ("aside", "chances"),
-    [(0.25, 1.5), (0.27, 1.5), (0.35, 0.0)],  # standard errors, of 1,000 labels: none, two, seven
-)
-def test_errors_are_counted_in_favour_of_a_model_unless_labels_were_learnt_by_heart(aside, chances):
-    rng = np.random.default_rng(0)
-    true, given = planted(0.2, rng, samples=20_000)
-    predicted = np.where(rng.random(len(true)) < 0.06, (true + 2) % 5, true).astype(np.int32)
-    whole = Beliefs(predicted=predicted, confidence=rng.random(len(true)).astype(np.float32))
-    assert float((predicted != given).mean()) == pytest.approx(0.248, abs=0.01)
-    held_out = HeldOut(epoch=3, accuracy=1 - aside, rows=np.arange(1000))
-    share = shares(given, whole, whole, held_out, 5)[1]
-    error = (aside * (1 - aside) / 1000) ** 0.5
-    expected = max(0.0, aside - chances * error - share.value)
-    assert share.excess == pytest.approx(expected, abs=0.002)
-
-
 def test_a_weak_model_that_learnt_labels_by_heart_is_weak_all_the_same():
     """Right labels only, of which it learnt a part; its first epochs erred more."""
     rng = np.random.default_rng(3)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
 _APART = (1.0, 2.0)  # standard errors by which two shares may, and do, differ for a reason
+_RARE = 0.05  # mean share of samples whose class is mistaken, before any label is seen
 _LEAST_TOLD = 0.05  # where labels hardly tell of classes, neither do they of errors
 UNLIKE = 0.02
 """What samples set aside and others differ by in any case, as they are not seen in quite the same
@@ -87,7 +88,22 @@ def mistaken(excess: float, rate: float, num_classes: int) -> float:
     >>> round(mistaken(0.06, rate=0.2, num_classes=2), 2)
     0.1
     """
-    return min(max(0.0, excess) / max(1 - rate - rate / (num_classes - 1), _LEAST_TOLD), 1.0)
+    return min(max(0.0, excess) / _told(rate, num_classes), 1.0)
+
+
+def likely_excess(held_out: HeldOut, rate: float, num_classes: int) -> float:
+    """The excess of labels contradicted on average, if errors are rare: by chance there are more.
+
+    If before any label is seen the share of samples mistaken falls off exponentially, then of one
+    that is measured with a standard error σ, σ² over the mean of that is to be taken off.
+    """
+    error = held_out.chance / _told(rate, num_classes)
+    return held_out.excess(rate, chances=error / _RARE)
+
+
+def _told(rate: float, num_classes: int) -> float:
+    """By how much more labels tell of a class than the others do."""
+    return max(1 - rate - rate / (num_classes - 1), _LEAST_TOLD)
 
 
 def all_learnt_by_heart(contrary: npt.NDArray[np.bool_], held_out: HeldOut) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import HeldOut, chance_of, mistaken, with_all
+from abstain.scores.held_out import HeldOut, chance_of, likely_excess, mistaken, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -54,9 +54,6 @@ _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
-# Standard errors in favour of a model, when its errors are counted; and by which labels set aside
-# are contradicted more often than all, where some were surely learnt by heart.
-_IN_FAVOUR, _SURELY_LEARNT = 1.5, (2.0, 3.0)
 # Share of samples of which the first epoch may mistake the class, and mistakes it too often, beyond
 # those of which the model did where it was best; the same of the latter; and standard errors from
 # which what the first epoch comes to at certainty may be, and is, more than was read otherwise.
@@ -82,7 +79,7 @@ class WrongShare:
     trust: float
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
     excess: float
-    """Share of labels set aside that the model contradicts and that are right, at least."""
+    """Share of labels set aside that the model contradicts beyond wrong ones, as is likely."""
 
 
 def share_by_first_epochs(
@@ -181,8 +178,6 @@ def share_by_whole_training(
     contradicted = float((whole.predicted != given)[known].mean())
     value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
     mended = 1 - doubts.not_mended(seen, held_out)
-    # In its favour, unless labels set aside show without a doubt what was learnt by heart.
-    learnt = doubts.ramp((held_out.disagreement - contradicted) / held_out.chance, _SURELY_LEARNT)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
     more = _raised(value, unseen, held_out, len(given), len(counts))
@@ -194,7 +189,7 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
-        excess=held_out.excess(value, (1 - learnt) * _IN_FAVOUR),
+        excess=likely_excess(held_out, value, len(counts)),
     )
 
 
@@ -266,7 +261,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         plateau=plateau,
         counts=classes.counts,
         trust=1 - max(guessing, overlap),
-        excess=held_out.excess(value, _IN_FAVOUR),
+        excess=likely_excess(held_out, value, num_classes),
     )
 
 
