@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
-_APART = (1.0, 2.0)  # standard errors by which two shares may, and do, differ for a reason
+_APART = (2.0, 4.0)  # standard errors by which two shares may, and do, differ for a reason
 _RARE = 0.05  # mean share of samples whose class is mistaken, before any label is seen
 _LEAST_TOLD = 0.05  # where labels hardly tell of classes, neither do they of errors
 UNLIKE = 0.02
