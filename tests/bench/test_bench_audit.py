@@ -172,6 +172,27 @@ def test_what_cannot_be_known_is_shown_but_not_counted(bench):
     assert "symmetric 0.6 †" in text
 
 
+def test_expectations_of_fresh_seeds_have_a_table_of_their_own(bench):
+    def reviews(off):
+        budget = {"size": 10, "expected": 0.9 + off, "found": 0.9, "covered": True}
+        return [budget] * 10
+
+    rows = rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)
+    rows[0]["reviews"] = reviews(0.01)
+    fresh = [
+        {"data": "mnist-5k", "kind": "symmetric", "rate": 0.2, "seed": seed, "classes": classes}
+        | {"reviews": reviews(off)}
+        for seed, classes, off in ((8, 10, 0.02), (7, 10, 0.1))
+    ]
+    assert rows[0]["side"] == "abstain"
+    assert "run once" not in bench.page(rows)
+    text = bench.page(rows, fresh)
+    assert "for the seeds 7, 8, which were run once" in text
+    seen, unseen = (part.split("## ")[0] for part in text.split("| | runs |")[1:3])
+    assert "| mnist-5k | 1 | +0.010 | 100% |" in seen
+    assert "| mnist-5k | 2 | +0.060 | 50% | 0% |" in unseen
+
+
 def test_a_setting_without_all_sides_does_not_count(bench):
     rows = rows_of(("mnist-5k", "symmetric", 0.1), 0.9, 0.8)
     assert "no complete settings" in bench.page(rows[:2])
