@@ -45,7 +45,9 @@ def test_all_labels_add_to_those_set_aside_where_they_agree(own, contradicted, s
     error = np.hypot(held_out.chance, 0.02)
     if abs(own - contradicted) >= 4 * error:
         assert joined == pytest.approx(own)
-    if abs(own - contradicted) <= 2 * error:  # the mean with the least variance, of two unlike samples
+    if (
+        abs(own - contradicted) <= 2 * error
+    ):  # the mean with the least variance, of two unlike samples
         weights = np.array([held_out.chance, 0.02]) ** -2.0
         expected = weights @ [own, contradicted] / weights.sum()
         assert joined == pytest.approx(expected, abs=1e-6)

@@ -21,7 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import HeldOut, chance_of, likely_excess, mistaken, with_all
+from abstain.scores.held_out import (
+    UNLIKE,
+    HeldOut,
+    chance_of,
+    likely_excess,
+    mistaken,
+    with_all,
+)
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -60,6 +67,9 @@ _KEPT = 0.54  # part of a weak model's errors that its whole training keeps wher
 # Of one that is far behind, not even the interval hears.
 _BEHIND, _ERRS_OFTEN, _SURELY_MORE = (0.1, 0.15), (0.3, 0.4), (2.0, 3.0)
 _FAR_BEHIND = (0.15, 0.25)
+# Standard errors by which all labels are contradicted less often than those set aside, from which
+# some may have been, and were, learnt by heart; else the first epoch errs where the model does.
+_GONE = (1.0, 2.0)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -180,8 +190,9 @@ def share_by_whole_training(
     mended = 1 - doubts.not_mended(seen, held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
+    gone = (held_out.disagreement - contradicted) / float(np.hypot(held_out.chance, UNLIKE))
     more = _raised(value, unseen, held_out, len(given), len(counts))
-    value += (1 - guess) * (more - value)
+    value += (1 - guess) * doubts.ramp(gone, _GONE) * (more - value)
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
