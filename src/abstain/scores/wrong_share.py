@@ -7,11 +7,11 @@ Three ways, each by a `plateau`:
 - `share_by_whole_training`, where labels were set aside for the warm-up (`held_out`). What a robust
   training believed on the whole is right far more often than its first epochs were. Samples are
   ordered by how sure it was of them while it hardly knew their labels. What may mislead it are
-  `doubts`: where labels were learnt by heart the first epochs are believed instead; errors of a
-  weak model are counted off; where classes overlap, the share is what it comes to where the model
-  is quite sure; and the interval is left open. Where labels of some classes alone are wrong, these
-  have plateaus of their own (`single_classes`), and errors that even a good model keeps are counted
-  off (`kept_errors`).
+  `doubts`: where labels were learnt by heart the first epochs are believed instead (of a fast
+  learner the very first, `first_epoch`); errors of a weak model are counted off; where classes
+  overlap, the share is what it comes to where the model is quite sure; and the interval is left
+  open. Where labels of some classes alone are wrong, these have plateaus of their own
+  (`single_classes`), and errors that even a good model keeps are counted off (`kept_errors`).
 - `share_out_of_sample`, of beliefs that are no training's of ours.
 """
 
@@ -21,14 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
-from abstain.scores.held_out import (
-    UNLIKE,
-    HeldOut,
-    chance_of,
-    likely_excess,
-    mistaken,
-    with_all,
-)
+from abstain.scores.first_epoch import FirstEpoch
+from abstain.scores.held_out import HeldOut, chance_of, likely_excess, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     ROWS,
@@ -38,7 +32,6 @@ from abstain.scores.plateau import (
     Integers,
     Plateau,
     at_certainty,
-    certainty_error,
     find_plateau,
     has_plateau,
     random_part,
@@ -61,15 +54,6 @@ _FEWEST, _LEAST_PART = 300, 0.2
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
-# Share of samples of which the first epoch may mistake the class, and mistakes it too often, beyond
-# those of which the model did where it was best; the same of the latter; and standard errors from
-# which what the first epoch comes to at certainty may be, and is, more than was read otherwise.
-# Of one that is far behind, not even the interval hears.
-_BEHIND, _ERRS_OFTEN, _SURELY_MORE = (0.1, 0.15), (0.3, 0.4), (2.0, 3.0)
-_FAR_BEHIND = (0.15, 0.25)
-# Standard errors by which all labels are contradicted less often than those set aside, from which
-# some may have been, and were, learnt by heart; else the first epoch errs where the model does.
-_GONE = (1.0, 2.0)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -172,9 +156,13 @@ def share_by_whole_training(
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
     low = seen - held_out.errors(seen, doubts.SURELY) - half
     high = max(seen, most) + half
-    unseen, _ = find_plateau(blind, given, len(counts), _LENIENT, _LEAST_PART)
-    knew = 1 - doubts.ramp(_behind(unseen, held_out, len(counts)), _FAR_BEHIND)
-    for before, told in ((first, 1.0), (unseen, knew)):
+    unseen = FirstEpoch(
+        plateau=find_plateau(blind, given, len(counts), _LENIENT, _LEAST_PART)[0],
+        held_out=held_out,
+        samples=len(given),
+        num_classes=len(counts),
+    )
+    for before, told in ((first, 1.0), (unseen.plateau, unseen.heard)):
         if before.disagreement > seen:  # what was learnt by heart unseen
             aside = held_out.disagreement + held_out.chance
             high += told * max(0.0, min(before.disagreement + half, aside) - high)
@@ -190,9 +178,7 @@ def share_by_whole_training(
     mended = 1 - doubts.not_mended(seen, held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
-    gone = (held_out.disagreement - contradicted) / float(np.hypot(held_out.chance, UNLIKE))
-    more = _raised(value, unseen, held_out, len(given), len(counts))
-    value += (1 - guess) * doubts.ramp(gone, _GONE) * (more - value)
+    value += (1 - guess) * (unseen.raised(value, contradicted) - value)
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
@@ -202,28 +188,6 @@ def share_by_whole_training(
         trust=1 - doubt,
         excess=likely_excess(held_out, value, len(counts)),
     )
-
-
-def _raised(
-    value: float, blind: Plateau, held_out: HeldOut, samples: int, num_classes: int
-) -> float:
-    """The share, raised to what the first epoch comes to at certainty if that is surely more.
-
-    It alone has seen none of the labels, and nothing of it can be learnt by heart. But mostly it
-    knows too little: only if it errs hardly more often than the model ever did can it be asked.
-    """
-    certain = at_certainty(blind.curve)
-    errors = mistaken(held_out.excess(certain), certain, num_classes)
-    knew = 1 - doubts.ramp(_behind(blind, held_out, num_classes), _BEHIND)
-    knew *= 1 - doubts.ramp(errors, _ERRS_OFTEN)
-    chances = (certain - value) / certainty_error(blind.curve, samples)
-    return value + knew * doubts.ramp(chances, _SURELY_MORE) * max(0.0, certain - value)
-
-
-def _behind(blind: Plateau, held_out: HeldOut, num_classes: int) -> float:
-    """Share of samples whose class the first epoch mistook, less that of the model at its best."""
-    more = float(blind.curve[-1]) - held_out.disagreement
-    return mistaken(more, at_certainty(blind.curve), num_classes)
 
 
 def _without_own_errors(
