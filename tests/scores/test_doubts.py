@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given as drawn
-from hypothesis import strategies as st
 
 from abstain.scores import doubts
 from abstain.scores.held_out import HeldOut
@@ -14,12 +12,6 @@ def beliefs(contrary, rng, classes=4):
     given = np.where(contrary, (predicted + 1) % classes, predicted).astype(np.int32)
     confidence = rng.random(len(contrary)).astype(np.float32)
     return Beliefs(predicted=predicted, confidence=confidence), given
-
-
-@drawn(st.floats(-10, 10), st.floats(-5, 5), st.floats(0.01, 5))
-def test_a_ramp_rises_from_none_to_all(x, begin, length):
-    ends = (begin, begin + length)
-    assert doubts.ramp(x, ends) == pytest.approx(np.interp(x, ends, (0, 1)), abs=1e-9)
 
 
 def test_the_rise_is_that_of_the_rest_of_the_surest_half():

@@ -7,6 +7,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 
 from abstain.audit import audit
+from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import label_quality, label_quality_from_probabilities
 from abstain.scores.noise_rate import Interval, estimate_noise
@@ -27,8 +28,8 @@ def believed(true, errors, rng, classes):
 def shares(given, first, whole, held_out, classes, blind=None):
     plateau = find_plateau(first, given, classes)[0]
     early = share_by_first_epochs(given, first, [plateau] * 3, 0.0, classes)
-    blind = first if blind is None else blind
-    return early, share_by_whole_training(given, whole, blind, plateau, held_out, early)
+    unseen = FirstEpoch.of(first if blind is None else blind, given, held_out, classes)
+    return early, share_by_whole_training(given, whole, unseen, plateau, held_out, early)
 
 
 def planted(rate, rng, samples=4000, classes=5):
@@ -242,7 +243,8 @@ def test_a_share_that_rises_among_the_surest_is_of_classes_that_overlap(slope, o
     given, beliefs, aside = rising(np.random.default_rng(0), 4000, 3, 0.3, slope)
     first, _ = find_plateau(beliefs, given, 3)
     early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 3)
-    share = share_by_whole_training(given, beliefs, beliefs, first, aside, early)
+    unseen = FirstEpoch.of(beliefs, given, aside, 3)
+    share = share_by_whole_training(given, beliefs, unseen, first, aside, early)
     assert share.trust == (0 if overlaps else 1)
     assert (share.low == 0) == overlaps
     assert share.value == pytest.approx(0.3, abs=0.05)
@@ -255,14 +257,16 @@ def test_classes_that_overlap_are_asked_where_the_model_is_quite_sure():
     given, beliefs, aside = rising(rng, 40_000, 5, 0.1, 0.9 * 0.5)
     first, _ = find_plateau(beliefs, given, 5)
     early = share_by_first_epochs(given, beliefs, [first], aside.disagreement, 5)
-    share = share_by_whole_training(given, beliefs, beliefs, first, aside, early)
+    unseen = FirstEpoch.of(beliefs, given, aside, 5)
+    share = share_by_whole_training(given, beliefs, unseen, first, aside, early)
     assert share.value == pytest.approx(0.1, abs=0.02)
     assert share.low == 0
     # Had the first epochs been contradicted more, the model would be learning still, and weak.
     more = np.where(rng.random(40_000) < 0.3, (beliefs.predicted + 1) % 5, given).astype(np.int32)
     weaker, _ = find_plateau(beliefs, more, 5)
     knows_little = replace(beliefs, predicted=rng.integers(5, size=40_000).astype(np.int32))
-    share = share_by_whole_training(given, beliefs, knows_little, weaker, aside, early)
+    unseen = FirstEpoch.of(knows_little, given, aside, 5)
+    share = share_by_whole_training(given, beliefs, unseen, weaker, aside, early)
     assert share.value < 0.02
 
 

@@ -207,15 +207,13 @@ def _mark(mark: Mark, axes: _Axes, beside: Line) -> list[Markup]:
 
 def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
     """Whether the name of a level mark stands at the left, and below it: where a curve is not."""
-    known = np.isfinite(beside.y)
+    known, y = np.isfinite(beside.y), axes.up(mark.at)
     x = np.array([axes.across(value) for value in beside.x[known]])
-    above = axes.up(mark.at) - np.array([axes.up(value) for value in beside.y[known]])
+    above = y - np.array([axes.up(value) for value in beside.y[known]])
     width = _LETTER * len(mark.text)
 
     def covered(left: bool, below: bool) -> int:
-        if (axes.up(mark.at) < _TOP + 14 and not below) or (
-            axes.up(mark.at) > _HEIGHT - _BOTTOM - 16 and below
-        ):
+        if y > _HEIGHT - _BOTTOM - 16 if below else y < _TOP + 14:
             return len(x) + 1  # there is no room
         across = x < _LEFT + 4 + width if left else x > _WIDTH - _RIGHT - width
         up = (above < 0) & (above > -_LINE) if below else (above > 0) & (above < _LINE)

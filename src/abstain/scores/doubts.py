@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from abstain.scores.held_out import UNLIKE, HeldOut, gap_of
 from abstain.scores.plateau import UNKNOWN, Beliefs, Integers, Plateau
+from abstain.scores.ramp import ramp
 
 SURELY = 0.5
 """Standard errors in favour of the model, when the interval is opened from below by its errors, and
@@ -139,15 +140,6 @@ def rise_of(plateau: Plateau, samples: int) -> tuple[float, float]:
     half = float(plateau.curve[_HALF])
     error = np.sqrt(half * (1 - half) * (1 / 0.2 + 1 / 0.3) / max(samples, 1))
     return _rise(plateau), float(error)
-
-
-def ramp(x: float, ends: tuple[float, float]) -> float:
-    """0 up to the first end, 1 from the second on, a straight line between.
-
-    >>> ramp(0.25, (0.2, 0.3)), ramp(7, (0.2, 0.3))
-    (0.5, 1.0)
-    """
-    return min(max((x - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
 
 
 def _rise(plateau: Plateau) -> float:

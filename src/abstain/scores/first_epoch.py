@@ -9,9 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain.scores.doubts import ramp
 from abstain.scores.held_out import UNLIKE, HeldOut, mistaken
-from abstain.scores.plateau import Plateau, at_certainty, certainty_error
+from abstain.scores.plateau import (
+    LEAST_PART,
+    LENIENT,
+    Beliefs,
+    Integers,
+    Plateau,
+    at_certainty,
+    certainty_error,
+    find_plateau,
+)
+from abstain.scores.ramp import ramp
 
 # Share of samples of which it may mistake the class, and mistakes it too often to be believed,
 # beyond those of which the model did where it was best; of one that is far behind, not even the
@@ -35,6 +44,21 @@ class FirstEpoch:
     held_out: HeldOut
     samples: int
     num_classes: int
+
+    @classmethod
+    def of(
+        cls, blind: Beliefs, given: Integers, held_out: HeldOut, num_classes: int
+    ) -> "FirstEpoch":
+        """The first epoch of a training.
+
+        Args:
+            blind: What was believed in it of each sample.
+            given: (N,) given labels.
+            held_out: Labels set aside.
+            num_classes: Number of classes m.
+        """
+        plateau, _ = find_plateau(blind, given, num_classes, LENIENT, LEAST_PART)
+        return cls(plateau=plateau, held_out=held_out, samples=len(given), num_classes=num_classes)
 
     @property
     def heard(self) -> float:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from abstain.scores.ramp import ramp
+
 # A difference that leaves no doubt, by two standard errors: all that can be was learnt by heart.
 _ALL_LEARNT = 0.1
 _APART = (2.0, 4.0)  # standard errors by which two shares may, and do, differ for a reason
@@ -70,7 +72,7 @@ def with_all(held_out: HeldOut, contradicted: float) -> HeldOut:
     own = held_out.disagreement
     apart = abs(contradicted - own) / float(np.hypot(held_out.chance, UNLIKE))
     weight = held_out.chance**2 / (held_out.chance**2 + UNLIKE**2)
-    weight *= min(max(_APART[1] - apart, 0.0) / (_APART[1] - _APART[0]), 1.0)
+    weight *= 1 - ramp(apart, _APART)
     return replace(held_out, accuracy=1 - own - weight * (contradicted - own))
 
 

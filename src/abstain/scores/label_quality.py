@@ -9,12 +9,13 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
-from abstain.scores.doubts import ramp
+from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
+from abstain.scores.ramp import ramp
 from abstain.scores.wrong_share import (
     WrongShare,
     share_by_first_epochs,
@@ -112,13 +113,11 @@ def label_quality(
     if held_out is not None and numbers[:2] == [0, 1]:
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
-        by_first = share
+        by_first, unseen = share, FirstEpoch.of(single[0], labels, held_out, classes)
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
             whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
-            return share_by_whole_training(
-                labels, whole, single[0], plateaus[0], held_out, by_first
-            )
+            return share_by_whole_training(labels, whole, unseen, plateaus[0], held_out, by_first)
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)

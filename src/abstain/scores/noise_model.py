@@ -10,6 +10,7 @@ wrong as are.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
 from abstain.scores.held_out import mistaken
@@ -137,13 +138,14 @@ def typical_log_odds(errors: float, num_classes: int, rate: float) -> float:
     """
     errors = min(max(errors, _LEAST), (1 - _LEAST) * (1 - 1 / num_classes))
     right, wrong = -float(ndtri(errors)), -float(ndtri(errors / (num_classes - 1)))
-    below, above = 0.0, abs(right) + abs(wrong) + 10
-    for _ in range(50):
-        middle = (below + above) / 2
-        inside = (1 - rate) * (ndtr(middle - right) - ndtr(-middle - right))
-        inside += rate * (ndtr(middle + wrong) - ndtr(-middle + wrong))
-        below, above = (middle, above) if inside < 0.5 else (below, middle)
-    return (right + wrong) * middle
+
+    def inside(end: float) -> float:
+        of_right = ndtr(end - right) - ndtr(-end - right)
+        of_wrong = ndtr(end + wrong) - ndtr(-end + wrong)
+        return float((1 - rate) * of_right + rate * of_wrong)
+
+    typical = brentq(lambda end: inside(end) - 0.5, 0.0, abs(right) + abs(wrong) + 10)
+    return (right + wrong) * float(typical)
 
 
 def estimate_transition(counts: Doubles) -> Doubles:

@@ -22,6 +22,11 @@ UNKNOWN = -1
 # Standard errors by which the share may rise and still count as level. Where it ends is a close
 # call: the estimate is the mean over a strict, a middling and a lenient one.
 CLOSE_CALL = (1.0, 1.5, 2.0)
+LENIENT = (2.0, 2.5, 3.0)
+"""The same for a share that rises late and little, as that of a whole training does: it ends only
+where chance cannot explain it."""
+LEAST_PART = 0.2
+"""Of all samples, the surest: fewer of them are so partly because of their labels."""
 _FEWEST = 200
 # By how much the share rises from the surest tenth to the surest half where there is no plateau.
 _STEEP = 0.06

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abstain.scores.doubts import STEEP, SURELY, ramp
+from abstain.scores.doubts import STEEP, SURELY
 from abstain.scores.held_out import HeldOut, chance_of
 from abstain.scores.plateau import Beliefs, Doubles, Integers, shrunk_rates
+from abstain.scores.ramp import ramp
 
 # A class has a plateau of its own if it is contradicted more often than the surest of the others
 # are, by so many standard errors, and is not steep. Of fewer samples, in its surest fifth, nothing

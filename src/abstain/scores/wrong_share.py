@@ -25,6 +25,8 @@ from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.held_out import HeldOut, chance_of, likely_excess, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
+    LEAST_PART,
+    LENIENT,
     ROWS,
     UNKNOWN,
     Beliefs,
@@ -46,11 +48,7 @@ _RELATIVE_ERROR, _ABSOLUTE_ERROR = 0.08, 0.003
 _LEAST_BEYOND = 0.25
 _DOUBT_OF_SECOND = 0.8  # of what the model leaves out, for the end of the training
 _POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
-# What the whole training contradicts rises late and little: its plateau ends only where chance
-# cannot explain it.
-_LENIENT = (2.0, 2.5, 3.0)
-# The very surest are so partly because of their labels: so many, and this part of all, are needed.
-_FEWEST, _LEAST_PART = 300, 0.2
+_FEWEST = 300  # of the very surest, who are so partly because of their labels, so many are needed
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
@@ -124,7 +122,7 @@ def share_by_first_epochs(
 def share_by_whole_training(
     given: Integers,
     whole: Beliefs,
-    blind: Beliefs,
+    unseen: FirstEpoch,
     first: Plateau,
     held_out: HeldOut,
     early: WrongShare,
@@ -134,7 +132,7 @@ def share_by_whole_training(
     Args:
         given: (N,) given labels.
         whole: What was believed over the whole training, and how surely while labels were unknown.
-        blind: What was believed in the first epoch, before any label of the sample was seen.
+        unseen: What the first epoch tells, which had not seen the labels.
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
@@ -156,12 +154,6 @@ def share_by_whole_training(
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
     low = seen - held_out.errors(seen, doubts.SURELY) - half
     high = max(seen, most) + half
-    unseen = FirstEpoch(
-        plateau=find_plateau(blind, given, len(counts), _LENIENT, _LEAST_PART)[0],
-        held_out=held_out,
-        samples=len(given),
-        num_classes=len(counts),
-    )
     for before, told in ((first, 1.0), (unseen.plateau, unseen.heard)):
         if before.disagreement > seen:  # what was learnt by heart unseen
             aside = held_out.disagreement + held_out.chance
@@ -248,14 +240,14 @@ def _read(
     Where a training `keeps_errors`, they are counted off, and the very surest are not alone asked:
     they may be so because of their labels.
     """
-    least = max(_FEWEST / len(given), _LEAST_PART) if keeps_errors else _LEAST_PART
-    plateau, counts = find_plateau(whole, given, num_classes, _LENIENT, least)
+    least = max(_FEWEST / len(given), LEAST_PART) if keeps_errors else LEAST_PART
+    plateau, counts = find_plateau(whole, given, num_classes, LENIENT, least)
     if keeps_errors:
         plateau, counts = without_kept_errors(plateau, counts, whole, given)
     part = random_part(whole.predicted != UNKNOWN, ROWS)
     seen = Beliefs(predicted=whole.predicted[part], confidence=whole.confidence[part])
     ranked = within_classes(seen)
-    by_class, of_class = find_plateau(ranked, given[part], num_classes, _LENIENT, least)
+    by_class, of_class = find_plateau(ranked, given[part], num_classes, LENIENT, least)
     if keeps_errors:
         by_class, _ = without_kept_errors(by_class, of_class, ranked, given[part])
     return plateau, counts, by_class, classes_by_themselves(seen, given[part], counts)
