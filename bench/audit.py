@@ -916,7 +916,7 @@ def reviews_section(whole, fresh=()):
     if unseen:
         seeds = ", ".join(str(seed) for seed in sorted({row["seed"] for row in fresh}))
         yield (
-            f"\nThe same for the seeds {seeds}, which were run once, after all rules "
+            f"\nThe same for the seeds {seeds}, by which no rule was mended "
             f"(`results/{FRESH.name}`):\n"
         )
         yield from _reviews_table(unseen)

@@ -3,7 +3,7 @@
 Every run trains once, with the default method, on labels of which a known share was made wrong, and
 asks for the rate with its interval, the ranking, the flags and what to expect of a review budget.
 Its settings were developed on the seeds 0 to 2, and rules mended after runs with the seeds 50, 51,
-60 to 86 and 100 to 123; here they start at 90, which were run once, after all rules.
+60 to 86 and 100 to 123; here they start at 90, by which none was mended.
 
     python bench/noise_rate.py [--sets digits wine …] [--seeds 4] [--method auto] [--output FILE]
     python bench/noise_rate.py --probabilities logistic forest bayes

@@ -185,9 +185,9 @@ def test_expectations_of_fresh_seeds_have_a_table_of_their_own(bench):
         for seed, classes, off in ((8, 10, 0.02), (7, 10, 0.1))
     ]
     assert rows[0]["side"] == "abstain"
-    assert "run once" not in bench.page(rows)
+    assert "no rule was mended" not in bench.page(rows)
     text = bench.page(rows, fresh)
-    assert "for the seeds 7, 8, which were run once" in text
+    assert "for the seeds 7, 8, by which no rule was mended" in text
     seen, unseen = (part.split("## ")[0] for part in text.split("| | runs |")[1:3])
     assert "| mnist-5k | 1 | +0.010 | 100% |" in seen
     assert "| mnist-5k | 2 | +0.060 | 50% | 0% |" in unseen
