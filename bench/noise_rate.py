@@ -65,14 +65,18 @@ NOISE = {
     ],
     "digits, unbalanced": [("symmetric", (0.2, 0.4)), ("pairflip", (0.2,))],
     "wine": [("symmetric", (0.0, 0.1, 0.2)), ("pairflip", (0.2,))],
-    "breast cancer": [("symmetric", (0.0, 0.1, 0.2)), ("instance", (0.2,))],
+    "breast cancer": [
+        ("symmetric", (0.0, 0.1, 0.2)),
+        ("instance", (0.2,)),
+        ("one class", (0.3,)),
+    ],
     "gaussians, 5": [
         ("symmetric", (0.0, 0.2, 0.4)),
         ("pairflip", (0.3,)),
         ("instance", (0.3,)),
         ("one class", (0.3,)),
     ],
-    "gaussians, 2": [("symmetric", (0.0, 0.2))],
+    "gaussians, 2": [("symmetric", (0.0, 0.2)), ("one class", (0.3,))],
     "gaussians, 85 to 15": [("symmetric", (0.0, 0.2))],
     "mnist-5k": [
         ("symmetric", (0.0, 0.2, 0.4, 0.6)),
@@ -150,14 +154,17 @@ def photos(seed, classes=4, each=200):
 
 
 def plant(data, kind, rate, seed):
-    """The same data with wrong labels; those of *one class* are of the second, given the fourth."""
+    """The same data with wrong labels; those of *one class* are of the second.
+
+    They are given the fourth, or if there are but two, the first.
+    """
     rng, labels, classes = np.random.default_rng(seed), data.given.numpy(), data.num_classes
     if kind == "instance":
         features = data.inputs.reshape(len(data), -1).numpy()
         given = noise.instance_dependent(features, labels, classes, rate, rng).given
     elif kind == "one class":
         matrix = np.eye(classes)
-        matrix[1, 1], matrix[1, 3] = 1 - rate, rate
+        matrix[1, 1], matrix[1, 3 if classes > 3 else 0] = 1 - rate, rate
         given = noise.corrupt(labels, matrix, rng)
     else:
         given = noise.corrupt(labels, noise.transition(kind, classes, rate), rng)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from simulated import set_aside, simulated_run
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
@@ -376,3 +377,22 @@ def test_out_of_sample_beliefs_that_are_all_alike_tell_nothing(told):
     assert estimate.trust == 0
     assert estimate.rate.low == 0
     assert estimate.rate.high > 0.5
+
+
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.1, 0.1), (0.2, 0.2), (0.0, 0.3), (0.2, 0.0)])
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_of_two_classes_that_overlap_errors_are_told_from_wrong_labels(rates, calibrated):
+    """The best of models errs on 16%, and is nowhere quite sure: it has no plateau."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(2, size=8000)
+    log_odds = 2 * rng.normal(2 * true - 1.0, 1)
+    given = np.where(rng.random(8000) < np.array(rates)[true], 1 - true, true)
+    of_second = expit(log_odds)
+    if calibrated:  # to the labels as they are given
+        of_second = rates[0] + (1 - sum(rates)) * of_second
+    quality = label_quality_from_probabilities(np.stack([1 - of_second, of_second], 1), given)
+    rate, truth = estimate_noise(quality, given, 2).rate, float((given != true).mean())
+    assert truth in rate
+    assert rate.value == pytest.approx(truth, abs=0.03)
+    for label, wrong in enumerate(rates):
+        assert quality.noise.transition[label, 1 - label] == pytest.approx(wrong, abs=0.1)

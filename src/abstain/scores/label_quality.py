@@ -14,6 +14,7 @@ from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
+from abstain.scores.normal_evidence import NormalEvidence
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
 from abstain.scores.ramp import ramp
 from abstain.scores.wrong_share import (
@@ -98,13 +99,15 @@ def label_quality(
     early, epochs = _early(numbers, single)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     evidence = ranked = ledger.evidence.numpy(force=True)
+    log_odds: Floats | None = None
     if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
         evidence = ranked = _evidence(snapshots)
     elif held_out is not None:
         # Where a model errs too, each of the two tells what the other does not. Labels learnt by
         # heart would spoil the log odds, in which late epochs weigh most.
-        dealt = _dealt_out(evidence, ledger.log_odds.numpy(force=True))
+        log_odds = ledger.log_odds.numpy(force=True)
+        dealt = _dealt_out(evidence, log_odds)
         ranked = (evidence + dealt) * np.float32(0.5)
     rival = _rival(snapshots)
     classes = _num_classes(labels, rival)
@@ -114,10 +117,15 @@ def label_quality(
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
         by_first, unseen = share, FirstEpoch.of(single[0], labels, held_out, classes)
+        normal = (
+            NormalEvidence.of(log_odds, labels) if classes == 2 and log_odds is not None else None
+        )
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
             whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
-            return share_by_whole_training(labels, whole, unseen, plateaus[0], held_out, by_first)
+            return share_by_whole_training(
+                labels, whole, unseen, plateaus[0], held_out, by_first, normal
+            )
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)
@@ -179,15 +187,14 @@ def label_quality_from_probabilities(
         odds[part] = np.log((most + _TINY) / (others.sum(1) + _TINY))
     # Of equal beliefs the first: were it the label, beliefs that say nothing would confirm it.
     contrary = (rival_belief > belief) | ((rival_belief == belief) & (rival < labels))
-    told = Beliefs(
-        predicted=np.where(contrary, rival, labels),
-        confidence=odds,
-    )
+    told = Beliefs(predicted=np.where(contrary, rival, labels), confidence=odds)
+    classes = beliefs.shape[1]
+    normal = NormalEvidence.of(np.where(contrary, -odds, odds), labels) if classes == 2 else None
     return _judged(
         labels,
         rival=rival,
         evidence=np.log((belief + EVIDENCE_FLOOR) / (rival_belief + EVIDENCE_FLOOR)),
-        share=share_out_of_sample(labels, told, beliefs.shape[1]),
+        share=share_out_of_sample(labels, told, classes, normal),
         rival_share=_share(rival_belief, belief),
         abstention=np.full(rows, np.nan, np.float32),
     )

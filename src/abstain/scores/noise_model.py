@@ -28,6 +28,8 @@ SLOPE = 2.4
 """How much a unit of evidence counts. On planted errors the slope of the truth was within a third
 of this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict
 of the first epochs was further off."""
+# The same where the shape of the evidence is known: it may be small, and yet tell much.
+_SLOPE_BY_SHAPE = 3.0
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
@@ -116,7 +118,8 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     excess = max(float((evidence < 0).mean()) - rate, share.excess)
     log_odds = min(typical_log_odds(mistaken(excess, rate, m), m, rate), _MOST_LOG_ODDS)
     typical = float(np.median(np.abs(evidence)))
-    return min(SLOPE, log_odds / max(typical, 1e-9))
+    steepest = SLOPE + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
+    return min(steepest, log_odds / max(typical, 1e-9))
 
 
 def typical_log_odds(errors: float, num_classes: int, rate: float) -> float:

@@ -63,7 +63,7 @@ class NoiseEstimate:
         >>> from abstain.scores.label_quality import label_quality_from_probabilities
         >>> quality = label_quality_from_probabilities(probabilities, given)
         >>> round(estimate_noise(quality, given, 2).expected_wrong(100).value)
-        98
+        100
         """
         samples = len(self.wrong_probability)
         if not 0 <= budget <= samples:

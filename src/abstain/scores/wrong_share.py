@@ -11,7 +11,8 @@ Three ways, each by a `plateau`:
   learner the very first, `first_epoch`); errors of a weak model are counted off; where classes
   overlap, the share is what it comes to where the model is quite sure; and the interval is left
   open. Where labels of some classes alone are wrong, these have plateaus of their own
-  (`single_classes`), and errors that even a good model keeps are counted off (`kept_errors`).
+  (`single_classes`), and errors that even a good model keeps are counted off (`kept_errors`). Of
+  two classes, errors are told from wrong labels by how they fade (`normal_evidence`).
 - `share_out_of_sample`, of beliefs that are no training's of ours.
 """
 
@@ -24,6 +25,7 @@ from abstain.scores import doubts
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.held_out import HeldOut, chance_of, likely_excess, with_all
 from abstain.scores.kept_errors import without_kept_errors
+from abstain.scores.normal_evidence import NormalEvidence
 from abstain.scores.plateau import (
     LEAST_PART,
     LENIENT,
@@ -72,6 +74,8 @@ class WrongShare:
     """How far the counts are of wrong labels rather than of errors of the model, from 0 to 1."""
     excess: float
     """Share of labels set aside that the model contradicts beyond wrong ones, as is likely."""
+    shape: float
+    """How far wrong labels were told from errors by the shape of the evidence, from 0 to 1."""
 
 
 def share_by_first_epochs(
@@ -116,6 +120,7 @@ def share_by_first_epochs(
         counts=counts,
         trust=trust,
         excess=0.0,
+        shape=0.0,
     )
 
 
@@ -126,6 +131,7 @@ def share_by_whole_training(
     first: Plateau,
     held_out: HeldOut,
     early: WrongShare,
+    normal: NormalEvidence | None = None,
 ) -> WrongShare:
     """Disagreement on the plateau of all epochs together, checked by labels set aside.
 
@@ -136,6 +142,8 @@ def share_by_whole_training(
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
+        normal: What the shape of the evidence tells; None of more than two classes, or where all
+            labels were learnt by heart.
     """
     plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
@@ -154,9 +162,9 @@ def share_by_whole_training(
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
     low = seen - held_out.errors(seen, doubts.SURELY) - half
     high = max(seen, most) + half
+    aside = held_out.disagreement + held_out.chance
     for before, told in ((first, 1.0), (unseen.plateau, unseen.heard)):
         if before.disagreement > seen:  # what was learnt by heart unseen
-            aside = held_out.disagreement + held_out.chance
             high += told * max(0.0, min(before.disagreement + half, aside) - high)
 
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
@@ -167,7 +175,16 @@ def share_by_whole_training(
     known = whole.predicted != UNKNOWN
     contradicted = float((whole.predicted != given)[known].mean())
     value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
-    mended = 1 - doubts.not_mended(seen, held_out)
+    shape = 0.0
+    if normal is not None:
+        unspoilt = normal.unspoilt(held_out)
+        errs = max(doubt, unspoilt * normal.surely_less_than(seen))
+        value += normal.told * (normal.beside(seen, errs) - value)
+        counts = normal.among(counts)
+        shape = doubt * normal.told
+        high = max(high, value + _Z * normal.error)
+        high += normal.told * normal.uneven * (1 - unspoilt) * max(0.0, aside - high)
+    mended = 1 - doubts.not_mended(max(seen, value), held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
     value += (1 - guess) * (unseen.raised(value, contradicted) - value)
@@ -178,7 +195,9 @@ def share_by_whole_training(
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
-        excess=likely_excess(held_out, value, len(counts)),
+        # All labels tell more of that than the few set aside.
+        excess=(1 - shape) * likely_excess(held_out, value, len(counts)),
+        shape=shape,
     )
 
 
@@ -196,7 +215,9 @@ def _without_own_errors(
     return learning * weak + (1 - learning) * overlapping
 
 
-def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
+def share_out_of_sample(
+    given: Integers, told: Beliefs, num_classes: int, normal: NormalEvidence | None = None
+) -> WrongShare:
     """Disagreement on the plateau of beliefs that no label had a part in, of a cross-validation.
 
     None of them is learnt by heart, and all labels are set aside: their errors are bounded by how
@@ -206,6 +227,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         given: (N,) given labels.
         told: What was believed of each sample, and how surely, by models not trained on it.
         num_classes: Number of classes m.
+        normal: What the shape of the evidence tells; None of more than two classes.
     """
     plateau, _, by_class, classes = _read(given, told, num_classes, keeps_errors=False)
     accuracy = float((told.predicted == given).mean())
@@ -220,15 +242,23 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     guessing = doubts.guessing(told, given)
     sure = (1 - guessing) * (1 - steep) * (1 - doubts.no_more_than_a_guess(given, held_out))
-    value = held_out.without_errors(value, _KEPT * max(guessing, overlap))
+    seen, doubt, counts = value, max(guessing, overlap), classes.counts
+    value = held_out.without_errors(seen, _KEPT * doubt)
+    shape = 0.0
+    if normal is not None:
+        counts = normal.among(counts)
+        shape = normal.told
+        value += shape * (normal.beside(seen) - value)
+        high = max(high, value + _Z * normal.error)
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
         high=min(1.0, high),
         plateau=plateau,
-        counts=classes.counts,
-        trust=1 - max(guessing, overlap),
+        counts=counts,
+        trust=1 - doubt,
         excess=likely_excess(held_out, value, num_classes),
+        shape=shape,
     )
 
 
