@@ -14,9 +14,9 @@ from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
-from abstain.scores.normal_evidence import NormalEvidence
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
 from abstain.scores.ramp import ramp
+from abstain.scores.two_classes import TwoClasses
 from abstain.scores.wrong_share import (
     WrongShare,
     share_by_first_epochs,
@@ -117,14 +117,12 @@ def label_quality(
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
         by_first, unseen = share, FirstEpoch.of(single[0], labels, held_out, classes)
-        normal = (
-            NormalEvidence.of(log_odds, labels) if classes == 2 and log_odds is not None else None
-        )
+        two = TwoClasses.of(log_odds, labels) if classes == 2 and log_odds is not None else None
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
             whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
             return share_by_whole_training(
-                labels, whole, unseen, plateaus[0], held_out, by_first, normal
+                labels, whole, unseen, plateaus[0], held_out, by_first, two
             )
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
@@ -188,13 +186,11 @@ def label_quality_from_probabilities(
     # Of equal beliefs the first: were it the label, beliefs that say nothing would confirm it.
     contrary = (rival_belief > belief) | ((rival_belief == belief) & (rival < labels))
     told = Beliefs(predicted=np.where(contrary, rival, labels), confidence=odds)
-    classes = beliefs.shape[1]
-    normal = NormalEvidence.of(np.where(contrary, -odds, odds), labels) if classes == 2 else None
     return _judged(
         labels,
         rival=rival,
         evidence=np.log((belief + EVIDENCE_FLOOR) / (rival_belief + EVIDENCE_FLOOR)),
-        share=share_out_of_sample(labels, told, classes, normal),
+        share=share_out_of_sample(labels, told, beliefs.shape[1]),
         rival_share=_share(rival_belief, belief),
         abstention=np.full(rows, np.nan, np.float32),
     )

@@ -12,8 +12,10 @@ Three ways, each by a `plateau`:
   overlap, the share is what it comes to where the model is quite sure; and the interval is left
   open. Where labels of some classes alone are wrong, these have plateaus of their own
   (`single_classes`), and errors that even a good model keeps are counted off (`kept_errors`). Of
-  two classes, errors are told from wrong labels by how they fade (`normal_evidence`).
-- `share_out_of_sample`, of beliefs that are no training's of ours.
+  two classes, errors are told from wrong labels by how they fade (`two_classes`).
+- `share_out_of_sample`, of beliefs that are no training's of ours. As no label had a part in them,
+  errors are told from wrong labels by how they fade, however many classes there are
+  (`fading_errors`).
 """
 
 from collections.abc import Sequence
@@ -22,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
+from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.held_out import HeldOut, chance_of, likely_excess, with_all
 from abstain.scores.kept_errors import without_kept_errors
-from abstain.scores.normal_evidence import NormalEvidence
 from abstain.scores.plateau import (
     LEAST_PART,
     LENIENT,
@@ -41,6 +43,7 @@ from abstain.scores.plateau import (
     random_part,
 )
 from abstain.scores.single_classes import SingleClasses, classes_by_themselves, within_classes
+from abstain.scores.two_classes import TwoClasses
 
 _Z = 1.959963984540054  # 95%
 # What a plateau leaves out, as standard deviations: relative to the rate, and absolute; fitted on
@@ -54,6 +57,9 @@ _FEWEST = 300  # of the very surest, who are so partly because of their labels, 
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
+# Standard errors of a share told by how errors fade, of many classes, from which it is not quite,
+# and not, heard: where classes overlap a plateau is further off than even a vague one.
+_VAGUE = (0.1, 0.2)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -131,7 +137,7 @@ def share_by_whole_training(
     first: Plateau,
     held_out: HeldOut,
     early: WrongShare,
-    normal: NormalEvidence | None = None,
+    two: TwoClasses | None = None,
 ) -> WrongShare:
     """Disagreement on the plateau of all epochs together, checked by labels set aside.
 
@@ -142,8 +148,8 @@ def share_by_whole_training(
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
-        normal: What the shape of the evidence tells; None of more than two classes, or where all
-            labels were learnt by heart.
+        two: What the evidence tells; None of more than two classes, or where all labels were
+            learnt by heart.
     """
     plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
     # Of classes whose labels alone are wrong, the model is less sure than of others.
@@ -176,14 +182,14 @@ def share_by_whole_training(
     contradicted = float((whole.predicted != given)[known].mean())
     value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
     shape = 0.0
-    if normal is not None:
-        unspoilt = normal.unspoilt(held_out)
-        errs = max(doubt, unspoilt * normal.surely_less_than(seen))
-        value += normal.told * (normal.beside(seen, errs) - value)
-        counts = normal.among(counts)
-        shape = doubt * normal.told
-        high = max(high, value + _Z * normal.error)
-        high += normal.told * normal.uneven * (1 - unspoilt) * max(0.0, aside - high)
+    if two is not None:
+        unspoilt = two.unspoilt(held_out)
+        errs = max(doubt, unspoilt * two.surely_less_than(seen))
+        value += two.told * (two.beside(seen, errs) - value)
+        counts = two.among(counts)
+        shape = doubt * two.told
+        high = max(high, value + _Z * two.error)
+        high += two.told * two.uneven * (1 - unspoilt) * max(0.0, aside - high)
     mended = 1 - doubts.not_mended(max(seen, value), held_out)
     # Errors that are not mended yet do not leave a class a plateau of its own.
     value = max(mended * value, min(believed * classes.own, value))
@@ -215,9 +221,7 @@ def _without_own_errors(
     return learning * weak + (1 - learning) * overlapping
 
 
-def share_out_of_sample(
-    given: Integers, told: Beliefs, num_classes: int, normal: NormalEvidence | None = None
-) -> WrongShare:
+def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
     """Disagreement on the plateau of beliefs that no label had a part in, of a cross-validation.
 
     None of them is learnt by heart, and all labels are set aside: their errors are bounded by how
@@ -227,7 +231,6 @@ def share_out_of_sample(
         given: (N,) given labels.
         told: What was believed of each sample, and how surely, by models not trained on it.
         num_classes: Number of classes m.
-        normal: What the shape of the evidence tells; None of more than two classes.
     """
     plateau, _, by_class, classes = _read(given, told, num_classes, keeps_errors=False)
     accuracy = float((told.predicted == given).mean())
@@ -244,15 +247,21 @@ def share_out_of_sample(
     sure = (1 - guessing) * (1 - steep) * (1 - doubts.no_more_than_a_guess(given, held_out))
     seen, doubt, counts = value, max(guessing, overlap), classes.counts
     value = held_out.without_errors(seen, _KEPT * doubt)
-    shape = 0.0
-    if normal is not None:
-        counts = normal.among(counts)
-        shape = normal.told
-        value += shape * (normal.beside(seen) - value)
-        high = max(high, value + _Z * normal.error)
+    contrary = told.predicted != given
+    if num_classes == 2:
+        two = TwoClasses.of(np.where(contrary, -told.confidence, told.confidence), given)
+        shape, by_shape, error = two.told, two.beside(seen), two.error
+        counts = two.among(counts)
+    else:
+        fading = FadingErrors.of(told.confidence, contrary, num_classes)
+        shape, error = fading.told(_VAGUE), fading.error
+        by_shape = min(fading.rate, plateau.disagreement) + classes.added
+    value += shape * (by_shape - value)
+    low = min(low * sure, value - shape * _Z * error)
+    high = max(high, value + shape * _Z * error)
     return WrongShare(
         value=value,
-        low=max(0.0, min(low * sure, value)),
+        low=max(0.0, low),
         high=min(1.0, high),
         plateau=plateau,
         counts=counts,

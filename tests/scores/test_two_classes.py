@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from scipy.special import expit, logit, ndtri
+from scipy.special import logit, ndtri
 
 from abstain.scores.held_out import HeldOut
-from abstain.scores.normal_evidence import NormalEvidence
+from abstain.scores.two_classes import TwoClasses
 
 
 def normal_evidence(rates, errors, samples, seed=0, positives=0.5):
@@ -30,50 +29,28 @@ def normal_evidence(rates, errors, samples, seed=0, positives=0.5):
     return np.where(given == 1, log_odds, -log_odds).astype(np.float32), given, wrong
 
 
-def likeliest(evidence):
-    """(rate, errors) by SciPy's search for the greatest likelihood of each single label."""
-    contrary, strength = evidence < 0, np.abs(evidence.astype(np.float64))
-
-    def surprise(at):
-        rate, slope = 0.5 * expit(at[0]), np.exp(at[1])
-        chance = rate + (1 - 2 * rate) * expit(-slope * strength)
-        return -np.log(np.where(contrary, chance, 1 - chance)).sum()
-
-    best = minimize(surprise, [-1.5, 0.0], method="Nelder-Mead").x
-    return 0.5 * expit(best[0]), float(expit(-np.exp(best[1]) * strength).mean())
-
-
 @forall(st.floats(0, 0.3), st.floats(0.02, 0.25), st.integers(0, 1000))
 def test_wrong_labels_are_told_from_errors(rate, errors, seed):
     evidence, given, wrong = normal_evidence((rate, rate), errors, 8000, seed)
-    told = NormalEvidence.of(evidence, given)
+    told = TwoClasses.of(evidence, given)
     # A part of errors is taken not to fade: that much less is called wrong.
     assert abs(told.rate - wrong.mean()) < 4 * told.error + 0.1 * errors
     assert abs(told.errors - errors) < 0.05 + 3 * told.error
 
 
-@pytest.mark.parametrize(("rate", "errors"), [(0.0, 0.1), (0.1, 0.2), (0.2, 0.15), (0.3, 0.05)])
-def test_it_agrees_with_the_likeliest_of_all_models(rate, errors):
-    evidence, given, _ = normal_evidence((rate, rate), errors, 20_000)
-    told, (best, mistaken) = NormalEvidence.of(evidence, given), likeliest(evidence)
-    assert abs(told.rate - best) < 3 * told.error + 0.06 * errors
-    assert told.errors == pytest.approx(mistaken, abs=0.03)
-    assert told.told == 1
-
-
 def test_labels_of_one_class_alone_are_wrong():
     evidence, given, wrong = normal_evidence((0.0, 0.3), 0.1, 8000)
-    told = NormalEvidence.of(evidence, given)
+    told = TwoClasses.of(evidence, given)
     assert told.by_class == (pytest.approx(0.0, abs=0.02), pytest.approx(0.3, abs=0.06))
     assert told.rate == pytest.approx(wrong.mean(), abs=0.03)
     assert told.uneven == 1
-    even = NormalEvidence.of(*normal_evidence((0.2, 0.2), 0.1, 8000)[:2])
+    even = TwoClasses.of(*normal_evidence((0.2, 0.2), 0.1, 8000)[:2])
     assert even.uneven == 0
 
 
 def test_a_rare_class_counts_for_as_little_as_there_is_of_it():
     evidence, given, wrong = normal_evidence((0.05, 0.3), 0.05, 20_000, positives=0.1)
-    told = NormalEvidence.of(evidence, given)
+    told = TwoClasses.of(evidence, given)
     assert told.rate == pytest.approx(wrong.mean(), abs=0.02)
 
 
@@ -82,18 +59,18 @@ def test_only_the_order_of_the_evidence_counts(seed, scaled):
     evidence, given, _ = normal_evidence((0.2, 0.1), 0.1, 1000, seed)
     evidence = np.unique(np.abs(evidence)) * np.sign(evidence[: len(np.unique(np.abs(evidence)))])
     given = given[: len(evidence)]
-    once = NormalEvidence.of(evidence.astype(np.float64), given)
-    assert NormalEvidence.of(scaled(evidence.astype(np.float64)), given) == once
+    once = TwoClasses.of(evidence.astype(np.float64), given)
+    assert TwoClasses.of(scaled(evidence.astype(np.float64)), given) == once
 
 
 def test_evidence_of_nothing_tells_nothing():
     rng = np.random.default_rng(0)
     guesses, given = rng.normal(size=5000).astype(np.float32), rng.integers(2, size=5000)
-    guess = NormalEvidence.of(guesses, given.astype(np.int32))
+    guess = TwoClasses.of(guesses, given.astype(np.int32))
     assert guess.told < 1
     assert guess.rate > 0.35
     for samples in (0, 1, 5):
-        few = NormalEvidence.of(np.full(samples, np.nan, np.float32), given[:samples])
+        few = TwoClasses.of(np.full(samples, np.nan, np.float32), given[:samples])
         assert few.told == 0
 
 
@@ -101,7 +78,7 @@ def test_samples_that_were_not_seen_have_no_say():
     evidence, given, _ = normal_evidence((0.2, 0.2), 0.1, 4000)
     unseen = np.concatenate([evidence, np.full(1000, np.nan, np.float32)])
     labels = np.concatenate([given, np.zeros(1000, np.int32)])
-    assert NormalEvidence.of(unseen, labels) == NormalEvidence.of(evidence, given)
+    assert TwoClasses.of(unseen, labels) == TwoClasses.of(evidence, given)
 
 
 def test_labels_learnt_by_heart_are_told_by_those_set_aside():
@@ -109,14 +86,14 @@ def test_labels_learnt_by_heart_are_told_by_those_set_aside():
     evidence, given, _ = normal_evidence((0.2, 0.2), 0.15, 8000)
     met = float((evidence > 0).mean())
     aside = HeldOut(epoch=3, accuracy=met, rows=np.arange(400))
-    assert NormalEvidence.of(evidence, given).unspoilt(aside) == 1
-    learnt = NormalEvidence.of(evidence + np.float32(3), given)
+    assert TwoClasses.of(evidence, given).unspoilt(aside) == 1
+    learnt = TwoClasses.of(evidence + np.float32(3), given)
     assert learnt.rate < 0.1
     assert learnt.unspoilt(aside) < 0.5
 
 
 def test_a_share_seen_otherwise_is_mended_only_where_that_is_sure():
-    told = NormalEvidence(rate=0.2, error=0.01, errors=0.1, by_class=(0.2, 0.2), uneven=0.0)
+    told = TwoClasses(rate=0.2, error=0.01, errors=0.1, by_class=(0.2, 0.2), uneven=0.0)
     assert told.beside(0.3) == pytest.approx(0.2)
     assert told.beside(0.3, believed=0.5) == pytest.approx(0.25)
     assert told.beside(0.1) == 0.1
@@ -129,7 +106,7 @@ def test_a_share_seen_otherwise_is_mended_only_where_that_is_sure():
 
 def test_counts_have_as_many_wrong_labels_as_there_are_of_each_class():
     counts = np.array([[90.0, 10.0], [10.0, 90.0]])
-    even = NormalEvidence(rate=0.2, error=0.01, errors=0.1, by_class=(0.0, 0.4), uneven=0.0)
+    even = TwoClasses(rate=0.2, error=0.01, errors=0.1, by_class=(0.0, 0.4), uneven=0.0)
     assert (even.among(counts) == counts).all()
     uneven = replace(even, uneven=1.0)
     assert uneven.among(counts).tolist() == [[100.0, 0.0], [40.0, 60.0]]
