@@ -12,9 +12,11 @@ from abstain.scores import noise_model
 from abstain.scores.label_quality import label_quality_from_probabilities
 from abstain.scores.noise_model import (
     SLOPE,
-    _mix_ups,
+    _confusion,
     _slope,
     estimate_transition,
+    mix_ups,
+    one_way,
     typical_log_odds,
 )
 from abstain.scores.plateau import Plateau
@@ -26,7 +28,7 @@ def test_mix_ups_are_what_wrong_labels_do_not_explain(m, seed):
     rng = np.random.default_rng(seed)
     believed, given = (rng.integers(m, size=200).astype(np.int32) for _ in range(2))
     transition = estimate_transition(rng.integers(0, 50, (m, m)).astype(float))
-    found = _mix_ups(given, believed, transition)
+    found = mix_ups(_confusion(given, believed, m), transition)
     for i in range(m):
         for j in range(m):
             both = sum((b, g) == (i, j) for b, g in zip(believed, given, strict=True))
@@ -53,8 +55,46 @@ def test_classes_that_the_model_mixes_up_are_doubted_less(monkeypatch):
         return average_precision_score(wrong, -quality.label_score)
 
     known = precision()
-    monkeypatch.setattr(noise_model, "_mix_ups", lambda *_: np.zeros((6, 6), np.float32))
+    monkeypatch.setattr(noise_model, "mix_ups", lambda *_: np.zeros((6, 6), np.float32))
     assert known > precision() + 0.02
+
+
+def confused(rng, samples, m, alike, habits=()):
+    """Counts of a model that mixes up pairs of classes, and labels with habits (i, j, share)."""
+    true = rng.integers(m, size=samples)
+    given, believed = true.copy(), true.copy()
+    for i, j, share in habits:
+        given[(true == i) & (rng.random(samples) < share)] = j
+    for i, j in alike:
+        for one, other in ((i, j), (j, i)):
+            believed[(true == one) & (rng.random(samples) < 0.3)] = other
+    errs = rng.random(samples) < 0.2
+    believed[errs] = rng.integers(m, size=int(errs.sum()))
+    return _confusion(given.astype(np.int32), believed.astype(np.int32), m)
+
+
+def test_a_habit_goes_one_way():
+    rng = np.random.default_rng(0)
+    alike, habits = [(0, 1), (2, 3)], [(1, 0, 0.2), (4, 5, 0.2), (6, 2, 0.1)]
+    found = one_way(confused(rng, 20_000, 8, alike, habits), rate=0.07)
+    assert {(int(i), int(j)) for i, j in np.argwhere(found > 0.5)} == {(1, 0), (4, 5), (6, 2)}
+    assert found[4, 5] > found[6, 2]
+
+
+@forall(st.integers(3, 10), st.integers(0, 10_000))
+def test_what_goes_both_ways_is_no_habit(m, seed):
+    """Of a model that mixes classes up, and of one that believes some of them too often."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.permutation(m)[: m // 2 * 2].reshape(-1, 2)
+    seen = confused(rng, 4000, m, pairs.tolist())
+    assert np.expm1(one_way(seen, rate=0.2)).sum() < 3.0
+    both_ways = seen + seen.T
+    assert (one_way(both_ways, rate=0.2) == 0).all()
+    assert (one_way(np.zeros((m, m)), rate=0.2) == 0).all()
+
+
+def test_of_two_classes_no_way_is_the_other():
+    assert (one_way(np.array([[900.0, 100], [10, 990]]), rate=0.1) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ _MOST_LOG_ODDS = 7.0
 _LEAST = 0.01  # a share that is not told from none
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
+_STANDS_OUT = (2.0, 4.0)  # standard errors from which a habit may be, and is, one
+_MEDIAN_OF_NORMAL = 0.6745  # of the absolute value, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,29 +86,76 @@ def fit_noise_model(
     prior = np.log(transition)
     odds = (prior[given, given] - prior[rivals, given]).astype(np.float32)
     odds *= np.float32(_PRIOR_WEIGHT * share.trust)
-    mixed_up = _mix_ups(given, np.where(evidence < 0, rivals, given), transition)
-    logits = np.float32(slope) * evidence + odds + mixed_up[rivals, given]
+    seen = _confusion(given, np.where(evidence < 0, rivals, given), len(transition))
+    logits = np.float32(slope) * evidence + odds + mix_ups(seen, transition)[rivals, given]
+    if share.trust < 1:
+        logits -= np.float32(1 - share.trust) * one_way(seen, share.value)[rivals, given]
     offset = _solve_offset(logits[known] if not known.all() else logits, share.value)
     # Of a sample that was never seen nothing is known but the rate.
     logits[~known] = -logit(min(max(share.value, 1e-6), 1 - 1e-6)) - offset
     return NoiseModel(share=share, transition=transition, logits=logits, offset=offset)
 
 
-def _mix_ups(given: Integers, believed: Integers, transition: Doubles) -> Floats:
+def _confusion(given: Integers, believed: Integers, m: int) -> Doubles:
+    """[i, j]: how often class i was believed and j given."""
+    places = np.bincount(believed * np.int64(m) + given, minlength=m * m)
+    return places.reshape(m, m).astype(np.float64)
+
+
+def mix_ups(seen: Doubles, transition: Doubles) -> Floats:
     """[i, j]: the log of how many times more often i is believed and j given than labels go wrong.
 
     A shirt among T-shirts is contradicted more often than wrong labels explain: by the model, which
     cannot tell the two. Nothing is made of pairs that are contradicted less often, nor of wrong
     labels that avoid a class: what the model takes for it may be its likeness.
+
+    Args:
+        seen: (m, m) how often class i was believed and j given.
+        transition: (m, m) how often labels go wrong.
     """
     m = len(transition)
-    seen = np.bincount(believed * np.int64(m) + given, minlength=m * m).reshape(m, m)
     evenly = (1 - np.diagonal(transition)) / max(m - 1, 1)
     wrong = seen.sum(1, keepdims=True) * np.maximum(transition, evenly[:, None])
     excess = np.log((seen + _FEW) / (wrong + _FEW))
     np.fill_diagonal(excess, 0)
     mixed_up: Floats = np.maximum(excess, 0).astype(np.float32)
     return mixed_up
+
+
+def one_way(seen: Doubles, rate: float) -> Floats:
+    """[i, j]: the log of how many times more often i is given as j than if that were done evenly.
+
+    A model that mixes two classes up takes each for the other; whoever gives wrong labels may have
+    a habit that goes one way. So of a weak model, too, that is known which shows in one direction
+    alone, beyond chance, and beyond what comes of believing a class more or less often than others.
+
+    Args:
+        seen: (m, m) how often class i was believed and j given.
+        rate: Share of wrong labels.
+
+    >>> seen = np.full((5, 5), 20.0) + 400 * np.eye(5)
+    >>> seen[1, 0] += 100  # believed to be 1, and given 0
+    >>> one_way(seen, rate=0.2).argmax() == 5, (one_way(seen, rate=0.2) > 0).sum()
+    (np.True_, np.int64(1))
+    """
+    m = len(seen)
+    totals = np.maximum(seen.sum(1, keepdims=True), 1)
+    shares = seen / totals
+    more = shares - shares.T
+    bias = np.median(more, 1, keepdims=True)  # the mean would pass a habit on to other pairs
+    more -= bias - bias.T
+    variance = shares * (1 - shares) / totals
+    errors = more / np.sqrt(np.maximum(variance + variance.T, 1e-12))
+    off = ~np.eye(m, dtype=bool)
+    # Most pairs are no habits: how they scatter is what a difference has to stand out from.
+    scatter = max(1.0, float(np.median(np.abs(errors[off]))) / _MEDIAN_OF_NORMAL)
+    least, most = _STANDS_OUT
+    sure = np.clip((errors / scatter - least) / (most - least), 0, 1)
+    habits = np.where(off, np.maximum(more, 0) * sure, 0)
+    rest = rate - float(np.average(habits.sum(1), weights=totals[:, 0]))
+    evenly = max(rest, rate / 2, _LEAST) / max(m - 1, 1)
+    times: Floats = np.log1p(habits / evenly).astype(np.float32)
+    return times
 
 
 def _slope(evidence: Floats, share: WrongShare) -> float:
