@@ -14,6 +14,7 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
     _ascending,
     _sureness,
+    _together,
     _weights,
     label_quality,
     label_quality_from_probabilities,
@@ -225,6 +226,18 @@ def test_bad_arguments(beliefs, given, message):
 def test_ranking_is_a_stable_argsort(values):
     array = np.array(values, np.float32)
     assert _ascending(array).tolist() == np.argsort(array, kind="stable").tolist()
+
+
+def test_log_odds_are_brought_to_the_scale_of_evidence():
+    rng = np.random.default_rng(0)
+    evidence = rng.normal(1, 1, 500).astype(np.float32)
+    log_odds = (evidence + 0.1 * rng.normal(size=500)).astype(np.float32)
+    once = _together(evidence, log_odds)
+    np.testing.assert_allclose(_together(evidence, 40 * log_odds), once, rtol=1e-5)
+    np.testing.assert_allclose(_together(evidence, 7 * evidence), evidence, rtol=1e-5)
+    unseen = np.concatenate([evidence, [np.nan]]).astype(np.float32)
+    assert np.isnan(_together(unseen, unseen)).tolist() == [False] * 500 + [True]
+    assert (_together(evidence, np.zeros(500, np.float32)) == evidence / 2).all()
 
 
 def test_takes_tensors_and_lists():

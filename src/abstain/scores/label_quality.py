@@ -104,11 +104,9 @@ def label_quality(
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
         evidence = ranked = _evidence(snapshots)
     elif held_out is not None:
-        # Where a model errs too, each of the two tells what the other does not. Labels learnt by
-        # heart would spoil the log odds, in which late epochs weigh most.
+        # Labels learnt by heart would spoil the log odds, in which late epochs weigh most.
         log_odds = ledger.log_odds.numpy(force=True)
-        dealt = _dealt_out(evidence, log_odds)
-        ranked = (evidence + dealt) * np.float32(0.5)
+        ranked = _together(evidence, log_odds)
     rival = _rival(snapshots)
     classes = _num_classes(labels, rival)
     plateaus = [find_plateau(epoch, labels, classes)[0] for epoch in epochs]
@@ -360,18 +358,17 @@ def _evidence(snapshots: Sequence[Snapshot]) -> Floats:
     return evidence * np.float32(_TYPICAL_EVIDENCE / max(float(typical), EVIDENCE_FLOOR))
 
 
-def _dealt_out(evidence: Floats, log_odds: Floats) -> Floats:
-    """The same values of evidence, the least for the label of the least log odds, and so on.
+def _together(evidence: Floats, log_odds: Floats) -> Floats:
+    """Evidence and log odds, of which each tells what the other does not where a model errs too.
 
-    The scale of log odds is that of the logits, which every network has its own of; evidence is
-    bounded, and a unit of it means the same everywhere.
+    Log odds have no floor: they grow with the odds that a label is wrong, where evidence has come
+    to its end. Their scale is that of the logits, which every network has its own of; here it is
+    that of the evidence.
     """
-    dealt = np.full_like(evidence, np.nan)
-    seen = np.flatnonzero(~np.isnan(evidence))
-    # Of hopeless labels the evidence is the same; that must not undo their order.
-    values = np.sort(evidence[seen]) + np.linspace(0, 1e-3, len(seen), dtype=np.float32)
-    dealt[seen[_ascending(log_odds[seen])]] = values
-    return dealt
+    typical, own = (float(np.nanmedian(np.abs(x))) for x in (evidence, log_odds))
+    scaled = log_odds * np.float32(typical / own if own else 0)
+    together: Floats = (evidence + scaled) * np.float32(0.5)
+    return together
 
 
 def _share(rival_belief: Floats, belief: Floats) -> Floats:
