@@ -130,10 +130,10 @@ def test_typical_log_odds_are_those_of_evidence_that_is_normal(errors, m, rate):
     assert typical_log_odds(errors, m, rate) == pytest.approx(expected, rel=0.03)
 
 
-def share_of(value, excess, m=10, shape=0.0):
+def share_of(value, excess, m=10, shape=0.0, trust=1.0):
     """What is read of a share by `_slope`."""
     plateau = Plateau(share=1.0, samples=1, disagreement=value, curve=np.full(10, value))
-    counts, trust = np.ones((m, m)), 1.0
+    counts = np.ones((m, m))
     return WrongShare(
         value=value,
         low=0,
@@ -157,10 +157,12 @@ def test_evidence_of_a_model_that_errs_counts_for_less(rate, excess, more, typic
     assert _slope(10 * evidence, share_of(rate, many)) * 10 * typical <= 7.0 + 1e-4
 
 
-def test_little_evidence_counts_for_more_where_its_shape_is_known():
+def test_little_evidence_counts_by_how_well_it_is_known():
     evidence = np.array([-0.1, 0.1, 0.3], np.float32)
     slopes = [_slope(evidence, share_of(0.3, 0.0, m=2, shape=x)) for x in (0.0, 0.5, 1.0)]
     assert slopes[0] == SLOPE < slopes[1] < slopes[2] == 3.0
+    weak = [_slope(evidence, share_of(0.3, 0.0, m=10, trust=x)) for x in (0.0, 0.5, 1.0)]
+    assert weak == pytest.approx([1.6, 2.0, SLOPE])
 
 
 def test_evidence_that_contradicts_more_labels_than_are_wrong_counts_for_less():

@@ -30,6 +30,8 @@ of this in most runs, whatever the set, the noise and its rate; one that was fit
 of the first epochs was further off."""
 # The same where the shape of the evidence is known: it may be small, and yet tell much.
 _SLOPE_BY_SHAPE = 3.0
+# And that of a weak model of many classes, which may have learnt where wrong labels go.
+_SLOPE_OF_WEAK = 1.6
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
@@ -168,6 +170,8 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     log_odds = min(typical_log_odds(mistaken(excess, rate, m), m, rate), _MOST_LOG_ODDS)
     typical = float(np.median(np.abs(evidence)))
     steepest = SLOPE + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
+    if m > 2:
+        steepest += (1 - share.trust) * (_SLOPE_OF_WEAK - SLOPE)
     return min(steepest, log_odds / max(typical, 1e-9))
 
 
