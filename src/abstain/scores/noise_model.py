@@ -43,7 +43,7 @@ _LEAST = 0.01  # a share that is not told from none
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
 _STANDS_OUT = (2.0, 4.0)  # standard errors from which a habit may be, and is, one
-_MEDIAN_OF_NORMAL = 0.6745  # of the absolute value, in standard deviations
+_MEDIAN_OF_NORMAL = float(ndtri(0.75))  # of the absolute value, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +128,8 @@ def one_way(seen: Doubles, rate: float) -> Floats:
     """[i, j]: the log of how many times more often i is given as j than if that were done evenly.
 
     A model that mixes two classes up takes each for the other; whoever gives wrong labels may have
-    a habit that goes one way. So of a weak model, too, that is known which shows in one direction
-    alone, beyond chance, and beyond what comes of believing a class more or less often than others.
+    a habit that goes one way. So even a weak model tells habits: what shows in one direction alone,
+    beyond chance, and beyond what comes of believing a class more or less often than others.
 
     Args:
         seen: (m, m) how often class i was believed and j given.
