@@ -38,16 +38,14 @@ def test_errors_are_likely_fewer_than_were_met_if_they_are_rare(errors, samples,
 
 
 @drawn(st.floats(0.05, 0.95), st.floats(0, 1), st.integers(20, 100_000))
-def test_all_labels_add_to_those_set_aside_where_they_agree(own, contradicted, samples):
+def test_all_labels_add_to_those_set_aside_unless_learnt_by_heart(own, contradicted, samples):
     held_out = HeldOut(epoch=1, accuracy=1 - own, rows=np.arange(samples))
     joined = with_all(held_out, contradicted).disagreement
     assert min(own, contradicted) - 1e-9 <= joined <= max(own, contradicted) + 1e-9
     error = np.hypot(held_out.chance, 0.02)
-    if abs(own - contradicted) >= 4 * error:
+    if own - contradicted >= 4 * error:  # they were learnt by heart
         assert joined == pytest.approx(own)
-    if (
-        abs(own - contradicted) <= 2 * error
-    ):  # the mean with the least variance, of two unlike samples
+    if own - contradicted <= 2 * error:  # the mean with the least variance, of two unlike samples
         weights = np.array([held_out.chance, 0.02]) ** -2.0
         expected = weights @ [own, contradicted] / weights.sum()
         assert joined == pytest.approx(expected, abs=1e-6)

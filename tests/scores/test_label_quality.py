@@ -100,11 +100,14 @@ def test_one_epoch_is_enough_for_an_opinion():
 def test_of_many_samples_later_epochs_are_asked_too():
     """How sure a model is of a sample, before its label can have been learnt by heart."""
 
-    # Unless the model hardly errs: later epochs are surer where labels agree.
+    # Nor of few if the model errs much. But not if it hardly errs: later epochs are surer where
+    # labels agree.
     for samples, errors, weight in (
-        (3000, 1.0, 0),
-        (6500, 1.0, 0.5),
-        (10_000, 1.0, 1),
+        (3000, 0.3, 0),
+        (3000, 0.35, 0.5),
+        (3000, 1.0, 1),
+        (6500, 0.2, 0.5),
+        (10_000, 0.2, 1),
         (12_000, 1.0, 1),
         (12_000, 0.045, 0.5),
         (12_000, 0.01, 0),

@@ -9,10 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from abstain.scores import noise_model
+from abstain.scores.beyond_mix_ups import confusion
 from abstain.scores.label_quality import label_quality_from_probabilities
 from abstain.scores.noise_model import (
     SLOPE,
-    _confusion,
     _slope,
     estimate_transition,
     mix_ups,
@@ -28,7 +28,7 @@ def test_mix_ups_are_what_wrong_labels_do_not_explain(m, seed):
     rng = np.random.default_rng(seed)
     believed, given = (rng.integers(m, size=200).astype(np.int32) for _ in range(2))
     transition = estimate_transition(rng.integers(0, 50, (m, m)).astype(float))
-    found = mix_ups(_confusion(given, believed, m), transition)
+    found = mix_ups(confusion(given, believed, m), transition)
     for i in range(m):
         for j in range(m):
             both = sum((b, g) == (i, j) for b, g in zip(believed, given, strict=True))
@@ -70,7 +70,7 @@ def confused(rng, samples, m, alike, habits=()):
             believed[(true == one) & (rng.random(samples) < 0.3)] = other
     errs = rng.random(samples) < 0.2
     believed[errs] = rng.integers(m, size=int(errs.sum()))
-    return _confusion(given.astype(np.int32), believed.astype(np.int32), m)
+    return confusion(given.astype(np.int32), believed.astype(np.int32), m)
 
 
 def test_a_habit_goes_one_way():
@@ -127,10 +127,10 @@ def test_typical_log_odds_are_those_of_evidence_that_is_normal(errors, m, rate):
     assert (evidence[wrong] > 0).mean() == pytest.approx(errors / (m - 1), abs=0.01)
     slope = LogisticRegression(C=1e6).fit(-evidence[:, None], wrong).coef_[0, 0]
     expected = slope * np.median(np.abs(evidence))
-    assert typical_log_odds(errors, m, rate) == pytest.approx(expected, rel=0.03)
+    assert typical_log_odds(errors, 1 / (m - 1), m, rate) == pytest.approx(expected, rel=0.03)
 
 
-def share_of(value, excess, m=10, shape=0.0, trust=1.0):
+def share_of(value, excess, m=10, shape=0.0, anywhere=1.0):
     """What is read of a share by `_slope`."""
     plateau = Plateau(share=1.0, samples=1, disagreement=value, curve=np.full(10, value))
     counts = np.ones((m, m))
@@ -140,9 +140,10 @@ def share_of(value, excess, m=10, shape=0.0, trust=1.0):
         high=1,
         plateau=plateau,
         counts=counts,
-        trust=trust,
+        trust=1.0,
         excess=excess,
         shape=shape,
+        anywhere=anywhere,
     )
 
 
@@ -161,8 +162,18 @@ def test_little_evidence_counts_by_how_well_it_is_known():
     evidence = np.array([-0.1, 0.1, 0.3], np.float32)
     slopes = [_slope(evidence, share_of(0.3, 0.0, m=2, shape=x)) for x in (0.0, 0.5, 1.0)]
     assert slopes[0] == SLOPE < slopes[1] < slopes[2] == 3.0
-    weak = [_slope(evidence, share_of(0.3, 0.0, m=10, trust=x)) for x in (0.0, 0.5, 1.0)]
-    assert weak == pytest.approx([1.6, 2.0, SLOPE])
+
+
+@forall(st.floats(0.05, 0.5), st.floats(0.05, 0.4), st.floats(0, 1), st.floats(0, 1))
+def test_a_model_learns_where_wrong_labels_go(rate, excess, one, other):
+    """Where they go to few classes, evidence for them tells less: the more, the more are wrong."""
+    evidence = np.array([-1, 1, 3], np.float32)
+    few, most = sorted((one, other))
+    less, more = (_slope(evidence, share_of(rate, excess, anywhere=x)) for x in (few, most))
+    assert less <= more + 1e-9
+    # Of few wrong labels it has learnt nothing.
+    few_wrong = [_slope(evidence, share_of(0.2, excess, anywhere=x)) for x in (few, most)]
+    assert few_wrong[0] == pytest.approx(few_wrong[1])
 
 
 def test_evidence_that_contradicts_more_labels_than_are_wrong_counts_for_less():

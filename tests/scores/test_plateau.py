@@ -9,6 +9,7 @@ from abstain.scores.plateau import (
     certainty_error,
     find_plateau,
     shrunk_rates,
+    within_classes,
 )
 
 
@@ -120,3 +121,15 @@ def test_shrunk_rates_lie_between_their_own_and_the_common_one(hits, misses):
     own = np.where(totals > 0, hit / np.maximum(totals, 1), common)
     assert (rates >= np.minimum(own, common) - 1e-9).all()
     assert (rates <= np.maximum(own, common) + 1e-9).all()
+
+
+@forall(st.lists(st.tuples(st.integers(-1, 3), st.floats(0, 1, width=16)), min_size=1))
+def test_within_classes_the_order_stays(samples):
+    predicted = np.array([x for x, _ in samples], np.int32)
+    confidence = np.array([x for _, x in samples], np.float32)
+    ranked = within_classes(Beliefs(predicted=predicted, confidence=confidence)).confidence
+    for one in range(len(samples)):
+        alike = predicted == predicted[one]
+        below = (alike & (ranked <= ranked[one])).sum()
+        assert np.isclose(ranked[one], below / alike.sum())
+        assert (ranked[alike & (confidence < confidence[one])] < ranked[one]).all()

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given as drawn
-from hypothesis import strategies as st
 
 from abstain.audit import audit
 from abstain.scores.plateau import Beliefs
-from abstain.scores.single_classes import classes_by_themselves, within_classes
+from abstain.scores.single_classes import classes_by_themselves
 
 
 @pytest.mark.parametrize("pairs", [{1: 3}, {1: 3, 0: 2}])
@@ -44,15 +42,3 @@ def test_a_class_of_its_own_counts_however_sure_the_model_is_of_it(surest):
     # Where the model takes it for another class, it is contradicted the less the surer it is.
     steep = Beliefs(predicted=predicted, confidence=np.where(wrong, 0.2, beliefs.confidence + 0.2))
     assert classes_by_themselves(steep, given, counts).own == 0
-
-
-@drawn(st.lists(st.tuples(st.integers(-1, 3), st.floats(0, 1, width=16)), min_size=1))
-def test_within_classes_the_order_stays(samples):
-    predicted = np.array([x for x, _ in samples], np.int32)
-    confidence = np.array([x for _, x in samples], np.float32)
-    ranked = within_classes(Beliefs(predicted=predicted, confidence=confidence)).confidence
-    for one in range(len(samples)):
-        alike = predicted == predicted[one]
-        below = (alike & (ranked <= ranked[one])).sum()
-        assert np.isclose(ranked[one], below / alike.sum())
-        assert (ranked[alike & (confidence < confidence[one])] < ranked[one]).all()

@@ -92,6 +92,12 @@ def weakness(
     )
 
 
+def weak_if(value: float, first: Plateau, held_out: HeldOut, *, knew: bool) -> float:
+    """How far a model is weak, if so few labels are wrong as there are if it is; likewise."""
+    known = ramp(_below(first, held_out), _LEVEL) if knew else 0.0
+    return ramp(held_out.errors(value, _BEYOND_CHANCE), _WEAK) * (1 - known)
+
+
 def guessing(beliefs: Beliefs, given: Integers) -> float:
     """How far beliefs have nothing to do with the labels."""
     return ramp(_like_a_guess(beliefs.predicted, given), _GUESS)
@@ -107,12 +113,15 @@ def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, f
     return goes_on * surely, goes_on * ramp(rise, STEEP)
 
 
-def still_learning(plateau: Plateau, first: Plateau) -> float:
+def still_learning(
+    plateau: Plateau, first: Plateau, rate: float = 0.0, num_classes: int = 2
+) -> float:
     """How far what the first epochs were surest of was contradicted more often than in the end.
 
     Else the model learnt at once what there is to learn, and its errors are the samples'.
     """
-    return ramp(first.disagreement - plateau.disagreement, _LEARNING)
+    told = max(1 - rate * num_classes / (num_classes - 1), 0.05)
+    return ramp((first.disagreement - plateau.disagreement) / told, _LEARNING)
 
 
 def no_more_than_a_guess(given: Integers, held_out: HeldOut) -> float:

@@ -70,7 +70,7 @@ def with_all(held_out: HeldOut, contradicted: float) -> HeldOut:
     aside they were learnt by heart, and have no say.
     """
     own = held_out.disagreement
-    apart = abs(contradicted - own) / float(np.hypot(held_out.chance, UNLIKE))
+    apart = (own - contradicted) / float(np.hypot(held_out.chance, UNLIKE))
     weight = held_out.chance**2 / (held_out.chance**2 + UNLIKE**2)
     weight *= 1 - ramp(apart, _APART)
     return replace(held_out, accuracy=1 - own - weight * (contradicted - own))

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from abstain.errors import AbstainError
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.given import Labels, checked_labels
-from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken
+from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
@@ -126,8 +126,9 @@ def label_quality(
         weights = _weights(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)
         behind = _contradicted(single[1:2], labels) - held_out.disagreement
+        at_best = with_all(held_out, float((evidence < 0).mean()))
         for _ in range(_AT_MOST):  # what they should be is known only by the share
-            errors = mistaken(held_out.excess(share.value), share.value, classes)
+            errors = mistaken(at_best.excess(share.value), share.value, classes)
             better = _weights(len(labels), errors, mistaken(behind, share.value, classes))
             if better == weights:
                 break
@@ -201,6 +202,7 @@ _TINY = np.finfo(np.float32).tiny
 # See `_weights`; all of these were found on planted errors.
 _FEW_TO_MANY = (3_000, 10_000)  # samples
 _HARDLY_ERRS, _ERRS_OFTEN = (0.03, 0.06), (0.2, 0.3)  # share of samples whose class is mistaken
+_ERRS_MUCH = (0.3, 0.4)
 _LAGS, _NOT_NEEDED = (0.03, 0.08), 0.7
 _AT_MOST = 3  # times that weights are mended: more hardly change them
 _TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
@@ -303,7 +305,8 @@ def _weights(samples: int, errors: float, lag: float) -> tuple[float, float]:
     """
     few, many = _FEW_TO_MANY
     knew = (1 - ramp(lag, _LAGS)) * (1 - ramp(errors, _ERRS_OFTEN))
-    later = ramp(samples, (few, many)) * ramp(errors, _HARDLY_ERRS) * (1 - knew)
+    late = max(ramp(samples, (few, many)), ramp(errors, _ERRS_MUCH))
+    later = late * ramp(errors, _HARDLY_ERRS) * (1 - knew)
     return 1 - _NOT_NEEDED * knew, later
 
 

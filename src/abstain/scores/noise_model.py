@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
+from abstain.scores.beyond_mix_ups import confusion, habits
 from abstain.scores.held_out import mistaken
 from abstain.scores.plateau import (
     UNKNOWN,
@@ -30,8 +31,6 @@ of this in most runs, whatever the set, the noise and its rate; one that was fit
 of the first epochs was further off."""
 # The same where the shape of the evidence is known: it may be small, and yet tell much.
 _SLOPE_BY_SHAPE = 3.0
-# And that of a weak model of many classes, which may have learnt where wrong labels go.
-_SLOPE_OF_WEAK = 1.6
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
@@ -42,8 +41,6 @@ _MOST_LOG_ODDS = 7.0
 _LEAST = 0.01  # a share that is not told from none
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
-_STANDS_OUT = (2.0, 4.0)  # standard errors from which a habit may be, and is, one
-_MEDIAN_OF_NORMAL = float(ndtri(0.75))  # of the absolute value, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +85,7 @@ def fit_noise_model(
     prior = np.log(transition)
     odds = (prior[given, given] - prior[rivals, given]).astype(np.float32)
     odds *= np.float32(_PRIOR_WEIGHT * share.trust)
-    seen = _confusion(given, np.where(evidence < 0, rivals, given), len(transition))
+    seen = confusion(given, np.where(evidence < 0, rivals, given), len(transition))
     logits = np.float32(slope) * evidence + odds + mix_ups(seen, transition)[rivals, given]
     if share.trust < 1:
         logits -= np.float32(1 - share.trust) * one_way(seen, share.value)[rivals, given]
@@ -96,12 +93,6 @@ def fit_noise_model(
     # Of a sample that was never seen nothing is known but the rate.
     logits[~known] = -logit(min(max(share.value, 1e-6), 1 - 1e-6)) - offset
     return NoiseModel(share=share, transition=transition, logits=logits, offset=offset)
-
-
-def _confusion(given: Integers, believed: Integers, m: int) -> Doubles:
-    """[i, j]: how often class i was believed and j given."""
-    places = np.bincount(believed * np.int64(m) + given, minlength=m * m)
-    return places.reshape(m, m).astype(np.float64)
 
 
 def mix_ups(seen: Doubles, transition: Doubles) -> Floats:
@@ -127,9 +118,7 @@ def mix_ups(seen: Doubles, transition: Doubles) -> Floats:
 def one_way(seen: Doubles, rate: float) -> Floats:
     """[i, j]: the log of how many times more often i is given as j than if that were done evenly.
 
-    A model that mixes two classes up takes each for the other; whoever gives wrong labels may have
-    a habit that goes one way. So even a weak model tells habits: what shows in one direction alone,
-    beyond chance, and beyond what comes of believing a class more or less often than others.
+    Even a weak model tells such habits; see `beyond_mix_ups`.
 
     Args:
         seen: (m, m) how often class i was believed and j given.
@@ -140,23 +129,11 @@ def one_way(seen: Doubles, rate: float) -> Floats:
     >>> one_way(seen, rate=0.2).argmax() == 5, (one_way(seen, rate=0.2) > 0).sum()
     (np.True_, np.int64(1))
     """
-    m = len(seen)
-    totals = np.maximum(seen.sum(1, keepdims=True), 1)
-    shares = seen / totals
-    more = shares - shares.T
-    bias = np.median(more, 1, keepdims=True)  # the mean would pass a habit on to other pairs
-    more -= bias - bias.T
-    variance = shares * (1 - shares) / totals
-    errors = more / np.sqrt(np.maximum(variance + variance.T, 1e-12))
-    off = ~np.eye(m, dtype=bool)
-    # Most pairs are no habits: how they scatter is what a difference has to stand out from.
-    scatter = max(1.0, float(np.median(np.abs(errors[off]))) / _MEDIAN_OF_NORMAL)
-    least, most = _STANDS_OUT
-    sure = np.clip((errors / scatter - least) / (most - least), 0, 1)
-    habits = np.where(off, np.maximum(more, 0) * sure, 0)
-    rest = rate - float(np.average(habits.sum(1), weights=totals[:, 0]))
-    evenly = max(rest, rate / 2, _LEAST) / max(m - 1, 1)
-    times: Floats = np.log1p(habits / evenly).astype(np.float32)
+    more, sure = habits(seen)
+    found = more * sure
+    rest = rate - float(np.average(found.sum(1), weights=np.maximum(seen.sum(1), 1)))
+    evenly = max(rest, rate / 2, _LEAST) / max(len(seen) - 1, 1)
+    times: Floats = np.log1p(found / evenly).astype(np.float32)
     return times
 
 
@@ -167,15 +144,16 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     m, rate = len(share.counts), share.value
     # Labels that were learnt by heart are not contradicted; those set aside are.
     excess = max(float((evidence < 0).mean()) - rate, share.excess)
-    log_odds = min(typical_log_odds(mistaken(excess, rate, m), m, rate), _MOST_LOG_ODDS)
+    # Where they go to few classes, the model has learnt that: the more, the more are wrong.
+    learnt = max(1 / (m - 1), min(1.0, rate / (1 - rate)) ** 2)
+    towards = share.anywhere / (m - 1) + (1 - share.anywhere) * learnt
+    log_odds = typical_log_odds(mistaken(excess, rate, m), towards, m, rate)
     typical = float(np.median(np.abs(evidence)))
     steepest = SLOPE + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
-    if m > 2:
-        steepest += (1 - share.trust) * (_SLOPE_OF_WEAK - SLOPE)
-    return min(steepest, log_odds / max(typical, 1e-9))
+    return min(steepest, min(log_odds, _MOST_LOG_ODDS) / max(typical, 1e-9))
 
 
-def typical_log_odds(errors: float, num_classes: int, rate: float) -> float:
+def typical_log_odds(errors: float, towards: float, num_classes: int, rate: float) -> float:
     """Half of all labels are right or wrong by larger log odds than these, of a model that errs.
 
     As if evidence were normal, of right and wrong labels with the same spread: below 0 for as many
@@ -184,16 +162,17 @@ def typical_log_odds(errors: float, num_classes: int, rate: float) -> float:
 
     Args:
         errors: Share of samples whose true class is not believed most.
+        towards: Of the errors on samples with wrong labels, those of just the class given.
         num_classes: Number of classes m.
         rate: Share of wrong labels.
 
-    >>> [round(typical_log_odds(errors, 10, 0.2), 1) for errors in (0.01, 0.1, 0.3, 0.5)]
+    >>> [round(typical_log_odds(errors, 1 / 9, 10, 0.2), 1) for errors in (0.01, 0.1, 0.3, 0.5)]
     [13.3, 5.3, 2.2, 1.3]
-    >>> round(typical_log_odds(0.3, 2, 0.2), 1)
+    >>> round(typical_log_odds(0.3, 1, 2, 0.2), 1)
     0.8
     """
     errors = min(max(errors, _LEAST), (1 - _LEAST) * (1 - 1 / num_classes))
-    right, wrong = -float(ndtri(errors)), -float(ndtri(errors / (num_classes - 1)))
+    right, wrong = -float(ndtri(errors)), -float(ndtri(errors * towards))
 
     def inside(end: float) -> float:
         of_right = ndtr(end - right) - ndtr(-end - right)

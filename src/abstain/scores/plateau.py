@@ -149,6 +149,17 @@ def tenths(confidence: Floats) -> npt.NDArray[np.int64]:
     return part
 
 
+def within_classes(beliefs: Beliefs) -> Beliefs:
+    """The same beliefs, each as sure as its rank among those of its class."""
+    order = np.lexsort((beliefs.confidence, beliefs.predicted))
+    classes = beliefs.predicted[order]
+    _, first, sizes = np.unique(classes, return_index=True, return_counts=True)
+    ranks = np.arange(len(order)) - np.repeat(first, sizes) + 1
+    confidence = np.empty(len(order), np.float32)
+    confidence[order] = ranks / np.repeat(sizes, sizes)
+    return Beliefs(predicted=beliefs.predicted, confidence=confidence)
+
+
 def shrunk_rates(hits: Doubles, totals: Doubles) -> Doubles:
     """The rate of each class, drawn to the common one as strongly as the counts ask for.
 

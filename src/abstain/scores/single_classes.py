@@ -79,14 +79,3 @@ def classes_by_themselves(seen: Beliefs, given: Integers, counts: Doubles) -> Si
                 added += part * (level - float(rates[j]))
                 counts[j] = np.bincount(told, minlength=m)
     return SingleClasses(own=own, added=added, counts=counts)
-
-
-def within_classes(beliefs: Beliefs) -> Beliefs:
-    """The same beliefs, each as sure as its rank among those of its class."""
-    order = np.lexsort((beliefs.confidence, beliefs.predicted))
-    classes = beliefs.predicted[order]
-    _, first, sizes = np.unique(classes, return_index=True, return_counts=True)
-    ranks = np.arange(len(order)) - np.repeat(first, sizes) + 1
-    confidence = np.empty(len(order), np.float32)
-    confidence[order] = ranks / np.repeat(sizes, sizes)
-    return Beliefs(predicted=beliefs.predicted, confidence=confidence)

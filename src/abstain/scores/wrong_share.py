@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from abstain.scores import doubts
+from abstain.scores.beyond_mix_ups import BeyondMixUps
 from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.first_epoch import FirstEpoch
-from abstain.scores.held_out import HeldOut, chance_of, likely_excess, with_all
+from abstain.scores.held_out import HeldOut, likely_excess, with_all
 from abstain.scores.kept_errors import without_kept_errors
 from abstain.scores.plateau import (
     LEAST_PART,
@@ -38,11 +39,14 @@ from abstain.scores.plateau import (
     Integers,
     Plateau,
     at_certainty,
+    certainty_error,
     find_plateau,
     has_plateau,
     random_part,
+    within_classes,
 )
-from abstain.scores.single_classes import SingleClasses, classes_by_themselves, within_classes
+from abstain.scores.ramp import ramp
+from abstain.scores.single_classes import classes_by_themselves
 from abstain.scores.two_classes import TwoClasses
 
 _Z = 1.959963984540054  # 95%
@@ -60,6 +64,10 @@ _KEPT = 0.54  # part of a weak model's errors that its whole training keeps wher
 # Standard errors of a share told by how errors fade, of many classes, from which it is not quite,
 # and not, heard: where classes overlap a plateau is further off than even a vague one.
 _VAGUE = (0.1, 0.2)
+_KEPT_VARIES = 0.08  # its standard deviation
+# Standard errors by which more labels may be, and are, wrong than mix-ups do not explain; and
+# standard errors of the latter from which they are not quite, and not, heard.
+_MORE, _FEW = (0.0, 3.0), (0.05, 0.1)
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -82,6 +90,8 @@ class WrongShare:
     """Share of labels set aside that the model contradicts beyond wrong ones, as is likely."""
     shape: float
     """How far wrong labels were told from errors by the shape of the evidence, from 0 to 1."""
+    anywhere: float = 1.0
+    """Of wrong labels, the part that is of any class, however unlike; where it is not known, 1."""
 
 
 def share_by_first_epochs(
@@ -151,23 +161,24 @@ def share_by_whole_training(
         two: What the evidence tells; None of more than two classes, or where all labels were
             learnt by heart.
     """
-    plateau, counts, by_class, classes = _read(given, whole, len(early.counts), keeps_errors=True)
-    # Of classes whose labels alone are wrong, the model is less sure than of others.
-    more = by_class.disagreement - plateau.disagreement
-    most = plateau.disagreement + max(classes.added, more)
-    believed = classes.believed(most, held_out)
-    chance = chance_of(by_class.disagreement, by_class.samples)
-    seen = plateau.disagreement + believed * max(classes.added, more - chance)
-    if believed == 1:
-        counts = classes.counts
+    m = len(early.counts)
+    plateau, counts, by_class = _read(given, whole, m, keeps_errors=True)
+    known = whole.predicted != UNKNOWN
+    contradicted = float((whole.predicted != given)[known].mean())
+    seen, at_best = plateau.disagreement, with_all(held_out, contradicted)
     by_heart = doubts.learnt_by_heart(whole.predicted != given, first, held_out)
     raised = by_heart * max(0.0, first.disagreement - seen)
-    weak = doubts.weakness(seen + raised, whole, given, first, held_out, knew=early.trust == 1)
+    knew = early.trust == 1
+    weak = doubts.weakness(seen + raised, whole, given, first, held_out, knew=knew)
+    beyond = BeyondMixUps.of(whole, given, m) if m > 2 else None
+    if beyond is not None:
+        if_weak = _beyond_errors(beyond, plateau, first, at_best, samples=len(given), num_classes=m)
+        weak = max(weak, doubts.weak_if(if_weak, first, at_best, knew=knew))
     seen += (1 - weak) * raised
 
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
     low = seen - held_out.errors(seen, doubts.SURELY) - half
-    high = max(seen, most) + half
+    high = max(seen, by_class.disagreement) + half
     aside = held_out.disagreement + held_out.chance
     for before, told in ((first, 1.0), (unseen.plateau, unseen.heard)):
         if before.disagreement > seen:  # what was learnt by heart unseen
@@ -178,32 +189,36 @@ def share_by_whole_training(
     guess = doubts.no_more_than_a_guess(given, held_out)
     sure *= 1 - guess
     doubt = max(weak, overlap)
-    known = whole.predicted != UNKNOWN
-    contradicted = float((whole.predicted != given)[known].mean())
-    value = _without_own_errors(seen, doubt, plateau, first, with_all(held_out, contradicted))
-    shape = 0.0
+    shape, anywhere = 0.0, 1.0
+    if beyond is not None:
+        value = (1 - doubt) * seen + doubt * min(if_weak, seen)
+        anywhere = min(1.0, beyond.anywhere / max(value, 1e-9))
+        counts = beyond.among(counts)
+    else:
+        value = _without_own_errors(seen, doubt, plateau, first, at_best)
     if two is not None:
         unspoilt = two.unspoilt(held_out)
         errs = max(doubt, unspoilt * two.surely_less_than(seen))
         value += two.told * (two.beside(seen, errs) - value)
         counts = two.among(counts)
         shape = doubt * two.told
-        high = max(high, value + _Z * two.error)
+        high = max(high, max(value, two.rate if two.told else 0.0) + _Z * two.error)
         high += two.told * two.uneven * (1 - unspoilt) * max(0.0, aside - high)
-    mended = 1 - doubts.not_mended(max(seen, value), held_out)
-    # Errors that are not mended yet do not leave a class a plateau of its own.
-    value = max(mended * value, min(believed * classes.own, value))
+    value *= 1 - doubts.not_mended(max(seen, value), held_out)
+    if beyond is not None:
+        value = max(value, beyond.alone)
     value += (1 - guess) * (unseen.raised(value, contradicted) - value)
     return WrongShare(
         value=value,
         low=max(0.0, min(low * sure, value)),
-        high=min(1.0, high),
+        high=min(1.0, max(high, value + half)),
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
         # All labels tell more of that than the few set aside.
-        excess=(1 - shape) * likely_excess(held_out, value, len(counts)),
+        excess=(1 - shape) * likely_excess(held_out, value, m),
         shape=shape,
+        anywhere=anywhere,
     )
 
 
@@ -221,6 +236,31 @@ def _without_own_errors(
     return learning * weak + (1 - learning) * overlapping
 
 
+def _beyond_errors(
+    beyond: BeyondMixUps,
+    plateau: Plateau,
+    first: Plateau,
+    held_out: HeldOut,
+    *,
+    samples: int,
+    num_classes: int,
+) -> float:
+    """The share of wrong labels if the model is weak, of more than two classes.
+
+    Those that mix-ups do not explain are wrong in any case. What else is left without the model's
+    errors is heard as far as it is more than the two may be off.
+    """
+    surest, certain = float(plateau.curve[1]), at_certainty(plateau.curve)
+    learning = doubts.still_learning(plateau, first, beyond.rate, num_classes)
+    weak = held_out.without_errors(surest, _KEPT)
+    left = learning * weak + (1 - learning) * min(certain, surest)
+    off = learning * _KEPT_VARIES * held_out.excess(left) / (1 - _KEPT)
+    off += (1 - learning) * certainty_error(plateau.curve, samples)
+    more = max(0.0, left - beyond.rate)
+    told = beyond.rate + more * ramp(more / float(np.hypot(off, beyond.error)), _MORE)
+    return left + (1 - ramp(beyond.error, _FEW)) * (told - left)
+
+
 def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
     """Disagreement on the plateau of beliefs that no label had a part in, of a cross-validation.
 
@@ -232,7 +272,8 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         told: What was believed of each sample, and how surely, by models not trained on it.
         num_classes: Number of classes m.
     """
-    plateau, _, by_class, classes = _read(given, told, num_classes, keeps_errors=False)
+    plateau, counts, by_class = _read(given, told, num_classes, keeps_errors=False)
+    classes = classes_by_themselves(told, given, counts)
     accuracy = float((told.predicted == given).mean())
     held_out = HeldOut(epoch=0, accuracy=accuracy, rows=np.arange(len(given)))
     value = plateau.disagreement + classes.added
@@ -273,8 +314,8 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
 
 def _read(
     given: Integers, whole: Beliefs, num_classes: int, *, keeps_errors: bool
-) -> tuple[Plateau, Doubles, Plateau, SingleClasses]:
-    """Of the surest of all the plateau and the counts; of each class's surest; single classes.
+) -> tuple[Plateau, Doubles, Plateau]:
+    """Of the surest of all the plateau and the counts; and the plateau of each class's surest.
 
     Where a training `keeps_errors`, they are counted off, and the very surest are not alone asked:
     they may be so because of their labels.
@@ -289,7 +330,7 @@ def _read(
     by_class, of_class = find_plateau(ranked, given[part], num_classes, LENIENT, least)
     if keeps_errors:
         by_class, _ = without_kept_errors(by_class, of_class, ranked, given[part])
-    return plateau, counts, by_class, classes_by_themselves(seen, given[part], counts)
+    return plateau, counts, by_class
 
 
 def _second_opinion(plateau: Plateau, contradicted: float) -> float:
