@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
+from abstain.audit import audit
 from abstain.scores.beyond_mix_ups import BeyondMixUps, confusion, habits
 from abstain.scores.plateau import Beliefs
 
@@ -115,3 +116,23 @@ def test_a_habit_goes_one_way_or_the_other(m, seed, most):
     assert not ((sure > 0) & (sure.T > 0)).any()
     assert (np.diagonal(sure) == 0).all()
     assert (one_way[sure > 0] > 0).all()
+
+
+@pytest.mark.parametrize("pairs", [{1: 3}, {1: 3, 0: 2}])
+def test_wrong_labels_of_some_classes_alone_are_counted(pairs):
+    """The model is surest of the other classes, none of whose labels are wrong."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(5, size=1500)
+    centres = rng.normal(size=(5, 20)) * 1.4
+    features = (centres[true] + rng.normal(size=(1500, 20))).astype(np.float32)
+    given = true.copy()
+    for one, other in pairs.items():
+        given[(true == one) & (rng.random(1500) < 0.3)] = other
+    found = audit((features, given))
+    truth = float((given != true).mean())
+    assert truth in found.noise_rate
+    assert abs(found.noise_rate.value - truth) < 0.02
+    assert found.flagged > 0.7 * 1500 * truth
+    clean = audit((features, true)).noise_rate
+    assert clean.value < 0.005
+    assert clean.high < 0.03

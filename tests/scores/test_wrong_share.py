@@ -347,7 +347,7 @@ def test_out_of_sample_the_interval_covers(distance, shares):
 def test_out_of_sample_wrong_labels_of_one_class_alone_are_counted(seed):
     given, true, told = out_of_sample(seed, 2.0, 0.3, "one class")
     estimate, wrong = estimated(given, told), given != true
-    assert abs(estimate.rate.value - wrong.mean()) < 0.02
+    assert abs(estimate.rate.value - wrong.mean()) < 0.03
     assert estimate.is_label_issue[wrong].mean() > 0.6
     clean = estimated(true, out_of_sample(seed, 2.0)[2])
     assert clean.rate.value < 0.005

@@ -111,7 +111,8 @@ class TwoClasses:
         told = self.told * self.uneven
         first, second = self.by_class
         shares = np.array([[1 - first, first], [second, 1 - second]])
-        among: Doubles = (1 - told) * counts + told * counts.sum(1, keepdims=True) * shares
+        # As many of each: who is surest of one class has hardly any of the other.
+        among: Doubles = (1 - told) * counts + told * counts.sum() / 2 * shares
         return among
 
 

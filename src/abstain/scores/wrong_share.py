@@ -10,9 +10,9 @@ Three ways, each by a `plateau`:
   `doubts`: where labels were learnt by heart the first epochs are believed instead (of a fast
   learner the very first, `first_epoch`); errors of a weak model are counted off; where classes
   overlap, the share is what it comes to where the model is quite sure; and the interval is left
-  open. Where labels of some classes alone are wrong, these have plateaus of their own
-  (`single_classes`), and errors that even a good model keeps are counted off (`kept_errors`). Of
-  two classes, errors are told from wrong labels by how they fade (`two_classes`).
+  open. Errors that even a good model keeps are counted off (`kept_errors`). Of more than two
+  classes, wrong labels are told from errors by which classes are given for which
+  (`beyond_mix_ups`); of two, by how errors fade (`two_classes`).
 - `share_out_of_sample`, of beliefs that are no training's of ours. As no label had a part in them,
   errors are told from wrong labels by how they fade, however many classes there are
   (`fading_errors`).
@@ -46,7 +46,6 @@ from abstain.scores.plateau import (
     within_classes,
 )
 from abstain.scores.ramp import ramp
-from abstain.scores.single_classes import classes_by_themselves
 from abstain.scores.two_classes import TwoClasses
 
 _Z = 1.959963984540054  # 95%
@@ -60,6 +59,9 @@ _POOR_COUNTS = 0.35  # how far counts are trusted that no plateau was found for
 _FEWEST = 300  # of the very surest, who are so partly because of their labels, so many are needed
 # Standard deviation of what a plateau of beliefs out of sample leaves out, as part of their errors.
 _UNSEEN_ERRORS = 0.25
+# The same of mix-ups of classes that are taken to be far apart, as a share of all labels; and
+# standard errors by which more labels may be, and are, wrong for sure than was told otherwise.
+_UNSEEN_MIX_UPS, _RAISED = 0.02, (0.0, 2.0)
 _KEPT = 0.54  # part of a weak model's errors that its whole training keeps where it is surest
 # Standard errors of a share told by how errors fade, of many classes, from which it is not quite,
 # and not, heard: where classes overlap a plateau is further off than even a vague one.
@@ -265,7 +267,7 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
     """Disagreement on the plateau of beliefs that no label had a part in, of a cross-validation.
 
     None of them is learnt by heart, and all labels are set aside: their errors are bounded by how
-    many are contradicted, and single classes are taken at their word.
+    many are contradicted.
 
     Args:
         given: (N,) given labels.
@@ -273,42 +275,45 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         num_classes: Number of classes m.
     """
     plateau, counts, by_class = _read(given, told, num_classes, keeps_errors=False)
-    classes = classes_by_themselves(told, given, counts)
     accuracy = float((told.predicted == given).mean())
     held_out = HeldOut(epoch=0, accuracy=accuracy, rows=np.arange(len(given)))
-    value = plateau.disagreement + classes.added
-    errors = held_out.errors(value)
-    error = standard_error(value, plateau.samples, 1 - plateau.share)
+    seen = plateau.disagreement
+    errors = held_out.errors(seen)
+    error = standard_error(seen, plateau.samples, 1 - plateau.share)
     half = _Z * float(np.hypot(error, _UNSEEN_ERRORS * errors))
-    # Labels of single classes may be right ones, of classes that the model mixes up.
-    low = value - max(errors, classes.added) - half
-    high = max(value, by_class.disagreement) + half
+    low, high = seen - errors - half, max(seen, by_class.disagreement) + half
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
     guessing = doubts.guessing(told, given)
     sure = (1 - guessing) * (1 - steep) * (1 - doubts.no_more_than_a_guess(given, held_out))
-    seen, doubt, counts = value, max(guessing, overlap), classes.counts
+    doubt = max(guessing, overlap)
     value = held_out.without_errors(seen, _KEPT * doubt)
     contrary = told.predicted != given
+    anywhere = 1.0
     if num_classes == 2:
         two = TwoClasses.of(np.where(contrary, -told.confidence, told.confidence), given)
         shape, by_shape, error = two.told, two.beside(seen), two.error
+        value += shape * (by_shape - value)
         counts = two.among(counts)
     else:
         fading = FadingErrors.of(told.confidence, contrary, num_classes)
         shape, error = fading.told(_VAGUE), fading.error
-        by_shape = min(fading.rate, plateau.disagreement) + classes.added
-    value += shape * (by_shape - value)
-    low = min(low * sure, value - shape * _Z * error)
-    high = max(high, value + shape * _Z * error)
+        value += shape * (min(fading.rate, seen) - value)
+        beyond = BeyondMixUps.of(told, given, num_classes)
+        off = float(np.linalg.norm([beyond.error, error, _UNSEEN_MIX_UPS]))
+        more = max(0.0, beyond.rate - value)
+        value = max(value + more * ramp(more / off, _RAISED), beyond.alone)
+        anywhere = min(1.0, beyond.anywhere / max(value, 1e-9))
+        counts = beyond.among(counts)
     return WrongShare(
         value=value,
-        low=max(0.0, low),
-        high=min(1.0, high),
+        low=max(0.0, min(low * sure, value - shape * _Z * error)),
+        high=min(1.0, max(high, value + half, value + shape * _Z * error)),
         plateau=plateau,
         counts=counts,
         trust=1 - doubt,
         excess=likely_excess(held_out, value, num_classes),
         shape=shape,
+        anywhere=anywhere,
     )
 
 
