@@ -1,4 +1,4 @@
-"""Small sources to audit, each learnt in a second or two."""
+"""Small sources to audit, each learnt in a second or two; audits of them, and what these wrote."""
 
 import csv
 import random
@@ -7,9 +7,14 @@ import numpy as np
 import torch
 from PIL import Image
 
+from abstain import Recipe
+from abstain.audit import SavedAudit, audit
 from abstain.data import LabeledData
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\"'&\x00"
+
+
+FLIPPED = Recipe(epochs=8, warm_up=1, flip=0.2)
 
 
 def blobs(count=150, classes=3, columns=4, seed=0):
@@ -71,3 +76,18 @@ def hostile_data(kind="text", count=60):
         name=HOSTILE,
         columns=tuple(f"c{k}{HOSTILE}" for k in range(3)) if kind == "table" else (),
     )
+
+
+def saved(source, folder, recipe=FLIPPED, **options):
+    audit(source, recipe, folder=folder, **options)
+    return SavedAudit.open(folder)
+
+
+def flagged_ids(found):
+    issues = found.issues.to_pydict()
+    return {id_ for id_, flag in zip(issues["id"], issues["is_label_issue"], strict=True) if flag}
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))

@@ -231,7 +231,8 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
     if len(off):
         raise AbstainError(
             f"probabilities must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
-            f"({many(len(off), 'such row')})"
+            f"({many(len(off), 'such row')}); of probabilities, divide each row by its sum; of "
+            "logits, take the softmax"
         )
     return array
 

@@ -185,6 +185,10 @@ def test_compare_uses_the_label_column_of_the_training_or_the_one_named(abstain)
         (["run", "new.csv", "--score", "luck"], "score must be one of"),
         (["run", "new.csv", "--calibrate", "trusted.csv"], "calibrate needs max_risk"),
         (
+            ["run", "new.csv", "--max-risk", "0.1", "--confidence", "0.95"],
+            "--confidence must come with --calibrate, a source whose labels you trust, got 0.95 al",
+        ),
+        (
             ["run", "new.csv", "--max-risk", "0.1", "--calibrate", "train.csv"],
             "calibrate must be samples that the model has not seen",
         ),

@@ -122,6 +122,18 @@ def test_run_again_from_a_folder_gives_identical_weights(here):
     assert [recipe[f"seed_{name}"] for name in ("noise", "init", "order")] == [4, 4, 5]
 
 
+def test_a_seed_of_errors_is_for_runs_that_plant_any(here, capsys):
+    shown = ["--dry-run", "--json"]
+    for flips in (["--flip", 0.3], ["--flip", 0]):  # of a script, the share may be 0 once
+        recipe = json.loads(run("blobs.npz", *flips, "--seed-noise", 3, *shown))["recipe"]
+        assert recipe["seed_noise"] == 3
+    assert json.loads(run("blobs.npz", "--seed", 3, *shown))["recipe"]["seed_noise"] == 3
+    run("blobs.npz", "--epochs", 1, "--flip", 0.3, "--out", "flipped")
+    run("--from", "flipped", "--seed-noise", 3, *shown)
+    run("blobs.npz", "--epochs", 1, "--out", "plain")
+    assert "got 3 alone" in error_of(capsys, "--from", "plain", "--seed-noise", 3)
+
+
 def test_a_folder_in_the_environment_is_nothing_that_was_said(here, monkeypatch):
     monkeypatch.setenv("ABSTAIN_DATA", str(here))
     run("blobs.npz", "--epochs", 2, "--out", "run")
@@ -194,6 +206,8 @@ TWO = "two.npz"
         ("blobs.npz --precision fp8", "precision must be one of auto"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
         ("blobs.npz --flip 0.2 --flip-kind odd", "flip_kind must be one of symmetric"),
+        ("blobs.npz --seed-noise 3", "--seed-noise must come with --flip, the share of labels to"),
+        ("blobs.npz --seed-noise 3 --dry-run", "to flip, got 3 alone"),
         ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
         ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
         ("blobs.npz --model mnist-cnn", "mnist-cnn"),

@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -165,8 +166,47 @@ def test_texts_where_training_had_numbers(tmp_path):
     new = load(
         pd.DataFrame({"x": [1, 2], "y": ["?", "2"], "label": list("ab")}), classes=("a", "b")
     )
-    with pytest.raises(DataError, match=r"column 'y' must hold numbers .* got texts: 2, \?"):
+    with pytest.raises(
+        DataError, match=r"column 'y' of frame must hold numbers, .* got \? in row 0;"
+    ):
         encoder.encode(new)
+
+
+@pytest.mark.parametrize("columns", [["joined"], ["age", "joined"]])
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        (["2024-02-29", "", "2023-02-30"], "got 2023-02-30 in row 2;"),
+        (["2023-02-30", "soon", "2023-02-30"], "got 2023-02-30, soon in rows 0, 1, 2;"),
+        # Each is a date, but what is compared with what?
+        (["2024-02-29", "2024-02-29T00:00Z", ""], "got 2024-02-29, 2024-02-29T00:00Z in rows 0, 1"),
+    ],
+)
+@pytest.mark.parametrize("memory_budget", [8, 1 << 20])
+def test_a_date_that_does_not_exist_is_named(tmp_path, columns, new, named, memory_budget):
+    encoder = fit_encoder(load(write(tmp_path / "t.csv"), features=columns))
+    rows = [("x", "1", "Rome", joined, "yes") for joined in new]
+    data = load(
+        write(tmp_path / "new.csv", rows), features=columns, labelled=False,
+        memory_budget=memory_budget,
+    )  # fmt: skip
+    with pytest.raises(DataError, match=re.escape(named)) as error:
+        encoder.encode(data)
+    assert "column 'joined' of new must hold numbers, or dates" in str(error.value)
+
+
+def test_texts_that_are_all_empty_are_missing_numbers():
+    encoder = fit_encoder(load(pd.DataFrame({"x": range(4), "y": range(4), "label": list("abab")})))
+    empty = pd.DataFrame({"x": [1, 2], "y": ["", " "]})
+    with pytest.raises(DataError, match="got NaN or infinity in column 'y', rows 0, 1;"):
+        encoder.encode(load(empty, labelled=False))
+
+
+def test_a_date_that_does_not_exist_is_named_before_the_training(tmp_path):
+    days = [f"2023-01-{k:02}" for k in range(1, 29)]
+    frame = pd.DataFrame({"day": [*days, "2023-02-30"], "x": 1.5, "label": [*"ab" * 14, "a"]})
+    with pytest.raises(DataError, match=r"'day' .* dates in every row, got 2023-02-30 among them"):
+        fit_encoder(load(frame))
 
 
 def test_texts_that_do_not_repeat_are_no_categories(tmp_path):
@@ -202,7 +242,9 @@ def test_a_word_among_numbers_is_named():
     """As people write what they do not know: the column is then one of texts."""
     sizes = [str(k / 7) for k in range(40)]
     frame = pd.DataFrame({"size": [*sizes, "?", "n. a."], "label": ["yes", "no"] * 21})
-    with pytest.raises(DataError, match=r"'size' .* numbers in every row, got \?, n\. a\. among"):
+    with pytest.raises(
+        DataError, match=r"'size' .* numbers or dates in every row, got \?, n\. a\. among"
+    ):
         fit_encoder(load(frame.assign(weight=1.5)))
     with pytest.raises(DataError, match=r"got texts such as '0.0'; convert it to numbers, or"):
         fit_encoder(load(frame[:40].assign(weight=1.5)))

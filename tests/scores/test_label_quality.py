@@ -210,7 +210,8 @@ def test_probabilities_of_the_user_serve_as_well():
     [
         ([0.5, 0.5], [0], r"probabilities must be \(samples, classes\), got shape \(2,\)"),
         ([[0.5, 0.6]], [0], "rows of probabilities must sum to 1, got 1.1"),
-        ([[1.5, -0.5]], [0], r"probabilities must lie in \[0, 1\], got 1.5"),
+        ([[0.8, 0.08]], [0], "must sum to 1, got 0.88; .* divide each row by its sum"),
+        ([[1.5, -0.5]], [0], r"lie in \[0, 1\], got 1.5; of logits, take the softmax"),
         ([[math.nan, 0.5]], [0], r"probabilities must lie in \[0, 1\], got nan"),
         ([["a", "b"]], [0], "probabilities must be numbers"),
         ([[0.5, 0.5]], [0, 1], "given must have one label for each of 1 samples"),

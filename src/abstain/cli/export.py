@@ -97,7 +97,8 @@ def export(
         rows, done = export_label_studio(saved, place, flagged=only, url=url), _NOTHING
         after = f"Import it into a project with the labelling interface {place.with_suffix('.xml')}"
     elif to == "cleaned":
-        from abstain.report.export import WEIGHT, command, export_cleaned
+        from abstain.report.export import command, export_cleaned
+        from abstain.report.repair import WEIGHT
 
         written = export_cleaned(
             saved,

@@ -36,6 +36,7 @@ expects of itself.
 """
 
 _DEFAULT = Path("predictions.csv")
+_CONFIDENCE = 0.95
 _ABSTAINING, _OUTPUT = "Abstaining", "Output"
 
 
@@ -78,9 +79,12 @@ def predict(
         typer.Option(help="Its split; that of SOURCE unless said.", rich_help_panel=_ABSTAINING),
     ] = None,
     confidence: Annotated[
-        float,
-        typer.Option(help="With which the bound holds.", rich_help_panel=_ABSTAINING),
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            help=f"With which the bound holds; {_CONFIDENCE:g} unless said.",
+            rich_help_panel=_ABSTAINING,
+        ),
+    ] = None,
     score: Annotated[
         str,
         typer.Option(
@@ -152,6 +156,12 @@ def predict(
     check_output(place)
     if features is not None and not is_feature_file(features):
         raise AbstainError(f"--features must name an .npy, got {features}")
+    if confidence is not None and calibrate is None:
+        raise AbstainError(
+            "--confidence must come with --calibrate, a source whose labels you trust, "
+            f"got {confidence:g} alone"
+        )
+    sure = _CONFIDENCE if confidence is None else confidence
     reading = said(
         split=split, label=label, features=features, data_dir=data_dir, image_size=image_size,
         skip_bad=skip_bad or None,
@@ -164,20 +174,20 @@ def predict(
         score=cast("Any", score),
         calibrate=calibrate,
         calibrate_split=calibrate_split,
-        confidence=confidence,
+        confidence=sure,
         compare=label is not None if compare is None else compare,
         show=not as_json,
         **reading,
     )
     predictions.write(place)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in _notes(predictions, max_risk, confidence):
+    for note in _notes(predictions, max_risk, sure):
         notes.print(note, markup=False)
     if as_json:
         typer.echo(json.dumps({**_summary(predictions), "file": str(place)}))
         return
     console = Console(highlight=False, soft_wrap=True)
-    for line in _lines(predictions, confidence):
+    for line in _lines(predictions, sure):
         console.print(line, markup=False)
     console.print(f"written: {place}", markup=False)
 

@@ -133,7 +133,7 @@ def train(
     precision: options.Precision = None,
     seed: options.Seed = None,
     seed_noise: Annotated[
-        int | None, typer.Option(help="Of the planted errors.", rich_help_panel=RUN)
+        int | None, typer.Option(help="Of the errors that --flip plants.", rich_help_panel=RUN)
     ] = None,
     seed_init: Annotated[
         int | None, typer.Option(help="Of the first weights.", rich_help_panel=RUN)
@@ -181,6 +181,12 @@ def train(
         _train(resume=resume, show=not as_json, save_every=save_every, as_json=as_json)
         return
     recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
+    # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
+    if seed_noise is not None and flip is None and not recipe.flip:
+        raise AbstainError(
+            "--seed-noise must come with --flip, the share of labels to flip, "
+            f"got {seed_noise} alone"
+        )
     if dry_run:
         if test is not None:
             from abstain.data.fitting import divided

@@ -1,9 +1,12 @@
 """Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
 
 import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,20 +89,24 @@ class TableEncoder(Encoder):
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
+        if isinstance(data, LabeledData):
+            self._check_no_texts(data)
         categories = data.categories if isinstance(data, LabeledData) else self.categories
         known = {name: tuple(categories.get(name, ())) for name in self.categories}
-        texts = [name for name in categories if name in self.columns and name not in known]
-        if texts:
-            raise DataError(
-                f"column {texts[0]!r} must hold numbers as in the training data, got texts: "
-                f"{some(categories[texts[0]])}"
-            )
         if known != self.categories:
             raise DataError(
                 "categories must be numbered as those of the training data; load the new data "
                 "with categories="
             )
         return super().encode(data)
+
+    def _check_no_texts(self, data: LabeledData) -> None:
+        """Raise where a column of numbers or dates now holds texts: one is enough to make it so."""
+        if data.kind == "text" and data.columns == self.columns:  # a table of one column
+            _check_texts(data, self.columns[0], [str(data.inputs[k]) for k in range(len(data))])
+        for name in data.categories:
+            if name in self.columns and name not in self.categories:
+                _check_texts(data, name, _category_of_each(data, name))
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -157,13 +164,13 @@ def _check_repeated(data: LabeledData) -> None:
     """Raise where texts are no categories: hardly any two rows share one."""
     for name, known in data.categories.items():
         if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
-            words = [text for text in known if not _is_number(text)]
+            words = [text for text in known if not _is_number_or_date(text)]
             if len(words) < len(known) / 2:
                 found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
                 remedy = "leave such values empty" if words else "convert it to numbers"
                 raise DataError(
-                    f"column {name!r} of {data.name} must hold numbers in every row, got {found}; "
-                    f"{remedy}, or leave it out with ignore={name!r}"
+                    f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
+                    f"{found}; {remedy}, or leave it out with ignore={name!r}"
                 )
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
@@ -173,9 +180,36 @@ def _check_repeated(data: LabeledData) -> None:
             )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _check_texts(data: LabeledData, column: str, texts: Sequence[str]) -> None:
+    """Raise with the texts that are neither numbers nor dates, and with their rows."""
+    filled = [k for k, text in enumerate(texts) if text.strip()]
+    if not filled:
+        return  # all are missing, as in a column without texts
+    rows = [k for k in filled if not _is_number_or_date(texts[k])] or filled
+    found = list(dict.fromkeys(texts[k] for k in rows))
+    raise DataError(
+        f"column {column!r} of {data.name} must hold numbers, or dates (ISO 8601) of one form, as "
+        f"in the training data, got {some(found)} in {'row' if len(rows) == 1 else 'rows'} "
+        f"{some(rows)}; correct such values, or leave out their rows"
+    )
+
+
+def _category_of_each(data: LabeledData, column: str) -> list[str]:
+    """The text that each row has in a column of categories, empty where it has none."""
+    known, at = data.categories[column], data.columns.index(column)
+    numbers = torch.cat([rows[:, at] for rows in blocks(data.inputs)]).tolist()
+    return ["" if math.isnan(number) else known[int(number)] for number in numbers]
+
+
+def _is_number_or_date(text: str) -> bool:
+    """Whether a text by itself is a number, or a day or moment that there is.
+
+    >>> [_is_number_or_date(text) for text in ("1e3", "2023-02-28", "2023-02-30", "soon")]
+    [True, True, False, False]
+    """
+    read: Callable[[str], object]
+    for read in (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            read(text)
+            return True
+    return False

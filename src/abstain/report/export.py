@@ -1,7 +1,6 @@
 """The verdict as a file for other programs: all labels, or the data set with its labels repaired.
 
-A repaired data set keeps what the source had, so that it can be trained on like the source: the
-columns of a table, the images of a folder (as a CSV of paths and labels), the arrays of an `.npz`.
+What becomes of the labels and the rows is in `abstain.report.repair`; here are the files.
 """
 
 import os
@@ -12,27 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
-from torch import Tensor
 
 from abstain.arguments import typed
 from abstain.audit import SavedAudit
 from abstain.data import BUILTIN, LabeledData
-from abstain.data.arrow_files import read_rows
 from abstain.data.cache import publish
-from abstain.data.columns import label_column
 from abstain.data.given_features import SUFFIX, is_feature_file, with_features
 from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
-from abstain.data.options import Options
 from abstain.data.require import require
 from abstain.errors import AbstainError
+from abstain.report.repair import Repaired, own_rows, plain_arrays, plain_rows, repair
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Fix = Literal["drop", "relabel", "weight"]
 Unsure = Literal["keep", "drop"]
-WEIGHT = "weight"
 SURE_ENOUGH = 0.5
 """What is proposed takes the place of a flagged label where it is more probably right than not."""
 
@@ -94,20 +88,22 @@ def export_cleaned(
         raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
     target = Path(path)
     _check_own_files(audit, target)
-    data = audit.load()
-    repaired = _repair(audit, data, fix, min_confidence, unsure)
-    rows, folder = _own_rows(audit, data), _folder_of(_sources(audit))
-    said = reading_of_cleaned(_sources(audit), target)
+    data, sources = audit.load(), _sources(audit)
+    repaired = repair(audit, data, fix, min_confidence, unsure)
+    files, folder = _table_files(sources), _folder_of(sources)
+    said = reading_of_cleaned(sources, target)
     if len(repaired.keep) < len(data) and is_feature_file(said.get("features")):
         _check_beside(target, said["features"])
-    if rows is not None:
-        _write_table(_repaired_rows(rows, data, repaired, target), target)
+    if files:
+        label = sources["options"].get("label")
+        _write_table(own_rows(files, label, data, repaired, target.parent), target)
     elif target.suffix.lower() == ".npz" and folder is None:
-        _write_arrays(data, repaired, target)
+        arrays = plain_arrays(data, repaired, target)
+        _publish(target, lambda path: _save_arrays(path, arrays))
     elif data.kind == "image" and folder is None:
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
     else:
-        _write_table(_plain_rows(folder, data, repaired, target), target)
+        _write_table(plain_rows(folder, data, repaired, target.parent), target)
     if is_feature_file(said.get("features")):
         said["features"] = _features_of_kept(data, repaired, target, said["features"])
     return Exported(
@@ -167,53 +163,6 @@ def default_suffix(source: str, inputs: str) -> str:
     return ".npz" if no_files and inputs == "image" else ".csv"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Repaired:
-    """Which samples stay, in the order of the source, and under which class."""
-
-    keep: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int64]
-    """The class of every sample, kept or not."""
-    weights: npt.NDArray[np.float64] | None
-    relabelled: int
-    unsure: int
-
-
-def _repair(
-    audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float, unsure: Unsure
-) -> _Repaired:
-    row = {id_: k for k, id_ in enumerate(data.ids)}
-    number = {name: k for k, name in enumerate(data.classes)}
-    issues = audit.issues.to_pydict()
-    place = np.array([row[id_] for id_ in issues["id"]], dtype=np.int64)
-    # From the verdict, not from the source: planted errors are to be repaired too.
-    labels = np.empty(len(data), dtype=np.int64)
-    labels[place] = [number[name] for name in issues["given_label"]]
-    flagged = np.zeros(len(data), dtype=bool)
-    flagged[place] = issues["is_label_issue"]
-    chosen = np.zeros(len(data), dtype=bool)
-    if fix == "relabel":
-        proposed, confidence = labels.copy(), np.zeros(len(data))
-        proposed[place] = [number[name] for name in issues["predicted_label"]]
-        confidence[place] = issues["confidence"]
-        chosen = flagged & (confidence >= min_confidence) & (proposed != labels)
-        labels = np.where(chosen, proposed, labels)
-    weights = None
-    if fix == "weight":
-        weights = np.empty(len(data))
-        known = audit.weights.to_pydict()
-        weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
-    left = flagged & ~chosen
-    drops = fix == "drop" or (fix == "relabel" and unsure == "drop")
-    return _Repaired(
-        keep=np.flatnonzero(~left) if drops else np.arange(len(data)),
-        labels=labels,
-        weights=weights,
-        relabelled=int(chosen.sum()),
-        unsure=int(left.sum()) if fix == "relabel" else 0,
-    )
-
-
 def _check_own_files(audit: SavedAudit, target: Path) -> None:
     """Neither the data that were audited nor the verdict on them are ever written over."""
     sources = _sources(audit)
@@ -233,7 +182,7 @@ def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:
 
 
 def _features_of_kept(
-    data: LabeledData, repaired: _Repaired, target: Path, features: str | os.PathLike[str]
+    data: LabeledData, repaired: Repaired, target: Path, features: str | os.PathLike[str]
 ) -> str:
     """The file of features that fits the rows that were written: the old one, or one beside."""
     if len(repaired.keep) == len(data):
@@ -267,105 +216,6 @@ def _table_files(sources: Mapping[str, Any]) -> list[Path]:
     if path.is_dir():
         return list(table_files(path)[canonical(sources["options"].get("split", "train"))])
     return []
-
-
-def _own_rows(audit: SavedAudit, data: LabeledData) -> "tuple[pa.Table, str, Path] | None":
-    """The table that was audited, its label column and its folder; None for other sources."""
-    sources = _sources(audit)
-    files = _table_files(sources)
-    if not files:
-        return None
-    label = sources["options"].get("label")
-    table = read_rows(files, Options(label=label)).table
-    ids = [str(k) for k in range(table.num_rows)]
-    if "id" in table.column_names:
-        ids = [str(value) for value in table.column("id").to_pylist()]
-    # Rows whose images could not be read were no part of the audit, and are none of the result.
-    known = set(data.ids)
-    table = table.take([k for k, id_ in enumerate(ids) if id_ in known])
-    return table, label_column(table, label, Path(sources["train"])), files[0].parent
-
-
-def _repaired_rows(
-    rows: "tuple[pa.Table, str, Path]", data: LabeledData, repaired: _Repaired, target: Path
-) -> "pa.Table":
-    """The rows of the source with repaired labels, each in the type that it had."""
-    pa = require("pyarrow", "a table")
-    table, label, folder = rows
-    column = table.column(label)
-    first = {int(k): row for row, k in reversed(list(enumerate(data.given.tolist())))}
-    # A class that no row has can only be named by its number, as sources with names number them.
-    value = [column[first[k]].as_py() if k in first else k for k in range(data.num_classes)]
-    labels = pa.array([value[k] for k in repaired.labels.tolist()], column.type)
-    table = table.set_column(table.column_names.index(label), table.schema.field(label), labels)
-    if data.kind == "image":
-        table = _moved(table, data.columns[0], folder, target.parent)
-    if repaired.weights is not None:
-        table = _with_weights(table, repaired.weights)
-    return table.take(repaired.keep)
-
-
-def _plain_rows(
-    folder: Path | None, data: LabeledData, repaired: _Repaired, target: Path
-) -> "pa.Table":
-    """A table of what has no table of its own: paths of images, texts, or numbers."""
-    pa = require("pyarrow", "a table")
-    names = np.array(data.classes, dtype=object)
-    columns: dict[str, Any] = {"id": pa.array(list(data.ids), pa.string())}
-    if folder is not None and data.kind == "image":
-        columns["image"] = [_relative(folder / name, target.parent) for name in data.ids]
-    elif data.kind == "text":
-        columns["text"] = [str(data.inputs[k]) for k in range(len(data))]
-    else:
-        rows = [data.named(np.asarray(data.inputs[k]).tolist()) for k in range(len(data))]
-        heads = data.columns or [f"x{k}" for k in range(len(rows[0]))]
-        columns |= dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
-    columns["label"] = pa.array(names[repaired.labels], pa.string())
-    table = pa.table(columns)
-    if repaired.weights is not None:
-        table = _with_weights(table, repaired.weights)
-    return table.take(repaired.keep)
-
-
-def _with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Table":
-    if WEIGHT in table.column_names:
-        raise AbstainError(
-            f"the source must have no column {WEIGHT!r} of its own to get one, got one; train "
-            "with --weights AUDIT/weights.parquet instead"
-        )
-    return table.append_column(WEIGHT, [weights])
-
-
-def _moved(table: "pa.Table", column: str, old: Path, new: Path) -> "pa.Table":
-    """Paths of images as seen from where the table will lie; embedded images stay."""
-    pa = require("pyarrow", "a table")
-    values = table.column(column)
-    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return table
-    paths = [None if path is None else _relative(old / path, new) for path in values.to_pylist()]
-    return table.set_column(table.column_names.index(column), column, pa.array(paths, values.type))
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
-
-
-def _write_arrays(data: LabeledData, repaired: _Repaired, target: Path) -> None:
-    if not isinstance(data.inputs, Tensor):
-        raise AbstainError(
-            f"out must end in .csv or .parquet for what are no arrays in memory, got {target}; or "
-            "train with --weights AUDIT/weights.parquet"
-        )
-    keep = repaired.keep
-    arrays: dict[str, Any] = {
-        "x": data.inputs.numpy()[keep],
-        "y": repaired.labels[keep],
-        "classes": np.array(data.classes),
-        "ids": np.array(list(data.ids))[keep],
-    }
-    if repaired.weights is not None:
-        arrays[WEIGHT] = repaired.weights[keep]
-    _publish(target, lambda path: _save_arrays(path, arrays))
 
 
 def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -391,10 +391,13 @@ def _check_probabilities(part: npt.NDArray[Any]) -> None:
     within = (part >= 0) & (part <= 1 + SUM_OFF_BY)
     if not within.all():
         bad = part[~within][0]
-        raise AbstainError(f"probabilities must lie in [0, 1], got {bad}")
+        raise AbstainError(
+            f"probabilities must lie in [0, 1], got {bad}; of logits, take the softmax"
+        )
     sums = part.sum(1, dtype=np.float64)
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > SUM_OFF_BY:
         raise AbstainError(
-            f"rows of probabilities must sum to 1, got {sums[worst]:g}; are they logits?"
+            f"rows of probabilities must sum to 1, got {sums[worst]:g}; if there is a column for "
+            "every class, divide each row by its sum"
         )
