@@ -175,7 +175,9 @@ def share_by_whole_training(
     beyond = BeyondMixUps.of(whole, given, m) if m > 2 else None
     if beyond is not None:
         if_weak = _beyond_errors(beyond, plateau, first, at_best, samples=len(given), num_classes=m)
-        weak = max(weak, doubts.weak_if(if_weak, first, at_best, knew=knew))
+        told = 1 - ramp(beyond.error, _FEW)
+        at_most = if_weak + beyond.error
+        weak = max(weak, told * doubts.weak_if(at_most, first, at_best, knew=knew))
     seen += (1 - weak) * raised
 
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
