@@ -86,9 +86,13 @@ class TableEncoder(Encoder):
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
+        if isinstance(data, LabeledData):
+            self.check_kind(data)
         categories = data.categories if isinstance(data, LabeledData) else self.categories
         known = {name: tuple(categories.get(name, ())) for name in self.categories}
-        texts = [name for name in categories if name in self.columns and name not in known]
+        # Of arrays no names are known, but that they held no texts.
+        used = self.columns or tuple(categories)
+        texts = [name for name in categories if name in used and name not in known]
         if texts:
             raise DataError(
                 f"column {texts[0]!r} must hold numbers as in the training data, got texts: "
