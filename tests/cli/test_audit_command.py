@@ -250,7 +250,7 @@ def test_exports_are_written_and_trained_on(here):
         ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
         ("audit --to cleaned --fix drop --min-confidence 0.5", "is for --fix relabel"),
         ("audit --to cleaned --fix drop --unsure drop", "--unsure is for --fix relabel"),
-        ("audit --to cleaned --min-confidence 3", "min_confidence must lie in [0, 1]"),
+        ("audit --to cleaned --min-confidence 3", "--min-confidence must lie in [0, 1]"),
         ("audit --to csv --out x.parquet", "out must end in .csv, got x.parquet"),
         ("audit --to cleaned --out x.xlsx", "out must end in .csv or .parquet"),
         ("audit --to csv --out no/x.csv", "a folder that exists"),
