@@ -100,6 +100,7 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     assert 20_000 < len(text) < 3_000_000
     assert 24 <= page.tags.count("img") <= 72
     assert f"{digits.detection.wrong} errors planted on purpose" in text
+    assert "what was wrong before counts as right here" in text
     wrong = digits.planted[digits.order]
     for budget in digits.budgets:
         expected = expectation(digits.estimate.expected_wrong(budget))

@@ -73,7 +73,8 @@ def _planted(audit: Audit) -> Markup | None:
         element(
             "p",
             element("b", f"{many(found.wrong, 'error')} planted on purpose. "),
-            f"The audit did not know which. Of the {many(audit.flagged, 'flagged label')} "
+            "The audit did not know which, and what was wrong before counts as right here. Of the "
+            f"{many(audit.flagged, 'flagged label')} "
             f"{percent(found.precision)} are among them, and these are {percent(found.recall)} of "
             f"all errors. A wrong label ranks before a right one in {percent(found.auroc)} of all "
             f"pairs; average precision {found.average_precision:.3f}.",
