@@ -117,6 +117,17 @@ def test_columns_may_be_kept_apart_by_semicolons_or_tabs(tmp_path, name, between
     assert load(one).inputs == ["a;b", "c;d", "e;f", "g;h"]
 
 
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path, name):
+    """Of rows sorted by label it would tell the label, wrong ones too."""
+    rows = "{},a,label\n0,2,x\n1,3,x\n2,4,y\n{},5,y\n"
+    assert load(write(tmp_path / "t.csv", rows.format(name, 3))).columns == ("a",)
+    again = load(write(tmp_path / "t.csv", rows.format(name, 2)))
+    assert again.columns == (name, "a")  # a value twice: it numbers nothing
+    path = write(tmp_path / "t.csv", rows.format(name, 3))
+    assert load(path, features=[name, "a"]).columns == (name, "a")
+
+
 def test_a_column_called_text_decides_among_mixed_columns(tmp_path):
     path = write(tmp_path / "t.csv", "text,stars,label\nhm,1,x\nyes,2,y\nno,3,x\nwell,4,y\n")
     assert load(path).inputs == ["hm", "yes", "no", "well"]
