@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -246,7 +247,7 @@ def test_a_model_of_embeddings_predicts_by_embeddings(abstain, tmp_path):
     assert len(predict_from("learnt", in_memory)) == 800
     code, _, err = abstain("learnt", "new.csv")  # three columns, too, one of which holds texts
     assert code == 2
-    assert "column 'kind' must hold numbers as in the training data, got texts: no, yes" in err
+    assert re.search(r"column 'kind'.* must hold numbers.* as in the training data, got", err)
     code, out, _ = abstain("learnt", "new", "--features", "new.npy", "--compare", "--json")
     assert code == 0
     assert json.loads(out)["agreement"] > 0.9

@@ -1,5 +1,7 @@
 """The estimate, and what it means for somebody who will look at labels."""
 
+import re
+
 from abstain.audit import Audit
 from abstain.data.wording import many
 from abstain.report.charts import interval_scale
@@ -37,7 +39,7 @@ def headline(audit: Audit) -> Markup:
             ),
             class_="estimate",
         ),
-        element("p", audit.caution, class_="caution") if audit.caution else None,
+        _caution(audit.caution) if audit.caution else None,
         element(
             "dl",
             _figure(
@@ -54,6 +56,15 @@ def headline(audit: Audit) -> Markup:
         _planted(audit),
         class_="top",
     )
+
+
+def _caution(text: str) -> Markup:
+    """Options are kept whole: a narrow page would break them after their hyphens."""
+    parts = re.split(r"(--[a-z-]+)", text)
+    shown = [
+        element("span", part, class_="option") if part.startswith("--") else part for part in parts
+    ]
+    return element("p", shown, class_="caution")
 
 
 def _planted(audit: Audit) -> Markup | None:
