@@ -223,6 +223,24 @@ def test_probabilities_need_no_training(tmp_path):
     assert audit((x, y), probabilities=rounded).noise_rate == found.noise_rate
 
 
+def test_columns_that_name_classes_say_whose_probabilities_they_hold():
+    x, true = blobs(90)
+    names = np.array(["low", "mid", "high"])
+    y = names[true]
+    y[:9] = "mid"
+    p = 0.9 * np.eye(3)[true] + 0.1 / 3  # in the order of `names`, which is not sorted
+    found = audit((x, y), probabilities=p[:, [2, 0, 1]])
+    assert found.data.classes == ("high", "low", "mid")
+    named = pd.DataFrame(p, columns=names)
+    told = audit((x, y), probabilities=named).quality.label_score
+    np.testing.assert_array_equal(told, found.quality.label_score)
+    unnamed = pd.DataFrame(p[:, [2, 0, 1]])
+    told = audit((x, y), probabilities=unnamed).quality.label_score
+    np.testing.assert_array_equal(told, found.quality.label_score)
+    with pytest.raises(AbstainError, match="name the classes high, low, mid, got low, mid, hi"):
+        audit((x, y), probabilities=named.rename(columns={"high": "hi"}))
+
+
 P = np.full((90, 3), 1 / 3)
 
 

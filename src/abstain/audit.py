@@ -25,7 +25,7 @@ from abstain.arguments import typed
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.wording import many
+from abstain.data.wording import many, some
 from abstain.errors import AbstainError
 from abstain.scores.detection import detection
 from abstain.scores.held_out import HeldOut
@@ -75,7 +75,8 @@ def audit(
             array (samples, columns) or the name of an `.npy`, in the order of a table's rows or of
             the paths of an image folder; or the feature columns of a table.
         probabilities: Out-of-sample probabilities (samples, classes) that you have already, from
-            cross-validation say: nothing is trained then.
+            cross-validation say: nothing is trained then. Classes stand in their sorted order, that
+            of scikit-learn, or as the columns of a DataFrame say.
         model: A torch classifier of your own, as for `abstain.train`.
         test: A source whose labels are right, for the training curves only.
         folder: Where to keep the run and the verdict; new or empty.
@@ -211,6 +212,7 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
         # A tensor may lie on a GPU, or want its gradient.
         own = probabilities.detach().cpu() if isinstance(probabilities, Tensor) else probabilities
         array = np.asarray(own, dtype=np.float64)
+        columns = [str(name).strip() for name in getattr(probabilities, "columns", ())]
     except (ValueError, TypeError) as error:
         raise AbstainError(
             f"probabilities must be an array of numbers (samples, classes), got: {error}"
@@ -220,6 +222,7 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
         raise AbstainError(
             f"probabilities must have the shape (samples, classes), {expected}, got {array.shape}"
         )
+    array = array[:, _order(columns, data.classes)]
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
     if len(bad):
         raise AbstainError(
@@ -235,6 +238,24 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
             "logits, take the softmax"
         )
     return array
+
+
+def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
+    """Where each class stands among columns; their order counts where they do not name classes.
+
+    >>> _order(["dog", "cat"], ("cat", "dog")), _order(["p0", "p1"], ("cat", "dog"))
+    ([1, 0], [0, 1])
+    """
+    in_order = list(range(len(classes)))
+    numbered = columns == [str(k) for k in in_order]  # as pandas does unless told otherwise
+    if not set(columns) & set(classes) or numbered:
+        return in_order
+    if set(columns) != set(classes):
+        raise AbstainError(
+            f"columns of probabilities must name the classes {some(classes, 10)}, "
+            f"got {some(columns, 10)}"
+        )
+    return [columns.index(name) for name in classes]
 
 
 def _speaks_for_all(trained: Trained | None) -> bool:

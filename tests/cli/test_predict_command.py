@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from PIL import Image
 
 from abstain.cli import main
 from abstain.cli.predict import EXAMPLES
+from abstain.train.predict import predict_from
 from abstain.train.recipe import Recipe
 from abstain.train.run import train
 
@@ -240,6 +242,16 @@ def test_a_model_of_embeddings_predicts_by_embeddings(abstain, tmp_path):
     code, _, err = abstain("learnt", "new")
     assert code == 2
     assert err.startswith("abstain: features must name an .npy with a row for each sample of new")
+    lines = [f"photo {k} of a {('cat', 'dog')[k % 2]}" for k in range(40)]
+    (tmp_path / "captions.csv").write_text("\n".join(["text", *lines]) + "\n")
+    code, _, err = abstain("learnt", "captions.csv")
+    assert code == 2
+    assert "features must name an .npy with a row for each sample of captions.csv" in err
+    in_memory = np.tile(np.load(tmp_path / "new.npy"), (20, 1))  # no name of a file, if a long one
+    assert len(predict_from("learnt", in_memory)) == 800
+    code, _, err = abstain("learnt", "new.csv")  # three columns, too, one of which holds texts
+    assert code == 2
+    assert re.search(r"column 'kind'.* must hold numbers.* as in the training data, got", err)
     code, out, _ = abstain("learnt", "new", "--features", "new.npy", "--compare", "--json")
     assert code == 0
     assert json.loads(out)["agreement"] > 0.9

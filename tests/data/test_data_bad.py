@@ -167,8 +167,10 @@ def test_no_name_at_all():
 
 
 def test_unknown_kind_of_file(tmp_path):
-    with pytest.raises(DataError, match=r"of type \.csv.*got .*notes\.docx"):
+    with pytest.raises(DataError, match=r"of type \.csv.*got .*notes\.docx; convert it"):
         load(write(tmp_path / "notes.docx", "x"))
+    with pytest.raises(DataError, match=r"got .*cat\.jpg; give the folder that it lies in"):
+        load(write(tmp_path / "cat.jpg", "x"), labelled=False)
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.jsonl", "t.csv"])

@@ -52,6 +52,12 @@ def test_pickles_are_not_opened(tmp_path):
         with_features(texts(["one", "two", "three"]), tmp_path / "x.npy")
 
 
+def test_what_is_no_npy_is_not_called_a_pickle(tmp_path):
+    (tmp_path / "x.npy").write_text("1,2\n")
+    with pytest.raises(DataError, match=r"an .npy of plain numbers, got: (?!.*unsafe).*magic"):
+        with_features(texts(["one", "two", "three"]), tmp_path / "x.npy")
+
+
 def test_a_run_trains_on_a_feature_file_and_resumes(tmp_path, image_folder):
     root = image_folder(per_class=8)
     rng = np.random.default_rng(0)

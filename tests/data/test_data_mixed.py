@@ -127,6 +127,12 @@ def test_what_a_model_sees_is_what_scikit_learn_makes_of_it(tmp_path):
     assert torch.equal(load_encoder(tmp_path).encode(data), ours)
 
 
+def test_images_are_no_table_of_other_categories(tmp_path):
+    encoder = fit_encoder(load(write(tmp_path / "t.csv")))
+    with pytest.raises(DataError, match=r"digits must hold what the model .* \(table\), got image"):
+        encoder.encode(load("digits"))
+
+
 def test_above_the_budget_it_is_the_same(tmp_path):
     path = write(tmp_path / "t.csv")
     lazy, whole = load(path, memory_budget=8), load(path)

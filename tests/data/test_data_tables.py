@@ -106,14 +106,26 @@ def test_features_choose_columns_and_their_order(tmp_path):
         load(path, features=["aa"])
 
 
-def test_columns_may_be_kept_apart_by_semicolons(tmp_path):
+@pytest.mark.parametrize(("name", "between"), [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t")])
+def test_columns_may_be_kept_apart_by_semicolons_or_tabs(tmp_path, name, between):
     for point in (",", "."):
         text = "a;b;label\n1;2,5;x\n3;-4,5;y\n5;6;x\n7;2,5;y\n".replace(",", point)
-        data = load(write(tmp_path / "t.csv", text))
+        data = load(write(tmp_path / name, text.replace(";", between)))
         assert data.columns == ("a", "b")
         assert data.inputs.tolist() == [[1, 2.5], [3, -4.5], [5, 6], [7, 2.5]]
     one = write(tmp_path / "one.csv", "text,label\na;b,x\nc;d,y\ne;f,x\ng;h,y\n")
     assert load(one).inputs == ["a;b", "c;d", "e;f", "g;h"]
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path, name):
+    """Of rows sorted by label it would tell the label, wrong ones too."""
+    rows = "{},a,label\n0,2,x\n1,3,x\n2,4,y\n{},5,y\n"
+    assert load(write(tmp_path / "t.csv", rows.format(name, 3))).columns == ("a",)
+    again = load(write(tmp_path / "t.csv", rows.format(name, 2)))
+    assert again.columns == (name, "a")  # a value twice: it numbers nothing
+    path = write(tmp_path / "t.csv", rows.format(name, 3))
+    assert load(path, features=[name, "a"]).columns == (name, "a")
 
 
 def test_a_column_called_text_decides_among_mixed_columns(tmp_path):

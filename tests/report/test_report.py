@@ -22,8 +22,10 @@ from abstain.report import curves, render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.numbers import expectation
 from abstain.report.samples import Samples, data_uri
+from abstain.report.tables import class_pairs
 from abstain.scores.held_out import HeldOut
 from abstain.scores.noise_rate import Interval
+from abstain.scores.summaries import PairSummary
 
 from audits import blobs, hostile_data, write_texts
 
@@ -98,6 +100,7 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     assert 20_000 < len(text) < 3_000_000
     assert 24 <= page.tags.count("img") <= 72
     assert f"{digits.detection.wrong} errors planted on purpose" in text
+    assert "what was wrong before counts as right here" in text
     wrong = digits.planted[digits.order]
     for budget in digits.budgets:
         expected = expectation(digits.estimate.expected_wrong(budget))
@@ -168,7 +171,9 @@ def test_a_weak_model_is_called_weak(digits):
         )
         assert guessed.summary()["caution"] == guessed.caution
         page = render(guessed)
-        assert f'<p class="caution">{guessed.caution}</p>' in page
+        shown = re.search(r'<p class="caution">(.*?)</p>', page)[1]
+        assert '<span class="option">--features</span>' in shown  # never broken after its hyphens
+        assert re.sub("<.*?>", "", shown) == guessed.caution
         assert "% believed</span>" not in page
 
 
@@ -257,6 +262,38 @@ def test_many_classes_and_empty_ones_are_no_trouble():
     text = render(audit(data, Recipe(epochs=2, warm_up=1)))
     assert "nan" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower()
     assert len(text) < 1_000_000
+
+
+def test_the_map_of_many_classes_has_the_most_frequent_pairs(monkeypatch):
+    """Of classes that are each concerned a little, those most often in doubt are not left out."""
+    x, y = blobs(400, classes=40)
+    found = audit((x, y), probabilities=np.eye(40)[y])
+    pairs = PairSummary(
+        given=np.array([38, *np.repeat(np.arange(0, 30, 2), 2)]),
+        predicted=np.array([39, *np.tile([30, 31], 15)]),
+        count=np.array([2, *np.ones(30, dtype=np.int64)]),
+    )
+    monkeypatch.setitem(found.__dict__, "pairs", pairs)
+    text = str(class_pairs(found))
+    assert "Of 40 classes, the 16 most concerned." in text
+    assert '<td class="h9">2</td>' in text
+
+
+def test_a_missing_category_is_compared_with_others_that_are_missing():
+    nan = float("nan")
+    rows = [[nan, nan], [nan, 1.0], [nan, 2.0], [0.0, 3.0], [1.0, nan], [1.0, nan]]
+    data = LabeledData(
+        inputs=torch.tensor(rows),
+        given=torch.tensor([0, 0, 0, 0, 1, 1]),
+        classes=("a", "b"),
+        ids=[str(k) for k in range(6)],
+        kind="table",
+        columns=("city", "size"),
+        categories={"city": ("Oslo", "Rome")},
+    )
+    shown = str(Samples(data).show(0, proposed=1)).replace("<bdi>", "").replace("</bdi>", "")
+    cells = re.findall(r"<td>(.*?)</td>", shown)
+    assert cells[1:] == ["missing", "75% alike", "0% alike", "missing", "2", "missing"]
 
 
 def test_pictures_stop_where_the_page_would_become_too_heavy():

@@ -238,7 +238,7 @@ def test_the_process_that_speaks_may_come_late(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode != 0
-    assert done.stderr.count("abstain: epochs must be a whole number, at least 1, got 0\n") == 1
+    assert done.stderr.count("abstain: --epochs must be a whole number, at least 1, got 0\n") == 1
 
 
 @pytest.mark.slow

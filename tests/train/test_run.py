@@ -382,6 +382,13 @@ def test_options_of_data_that_are_read_already_are_refused():
         train(load("digits"), SHORT, label="stars")
 
 
+def test_classes_that_are_spelt_in_two_ways_are_told_of(caplog):
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    train((x, ["Oslo", "oslo", "Rome", "a", "A"] * 8), SHORT)
+    assert "only count as different ones: 'Oslo' and 'oslo'; write them alike" in caplog.text
+    assert len(caplog.records) == 1
+
+
 def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog):
     for part, side in (("train", 20), ("test", 30)):
         for colour in ("red", "green"):

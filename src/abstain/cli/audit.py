@@ -156,7 +156,7 @@ def _say(verdict: "Audit", report: Path) -> None:
         worst = int(verdict.planted[verdict.order[: verdict.budget]].sum())
         console.print(
             f"{many(found.wrong, 'error')} had been planted, {percent(found.rate)} of the labels; "
-            "of these it knew nothing:",
+            "of these it knew nothing, and what was wrong before counts as right here:",
             soft_wrap=True,
         )
         truth = {

@@ -108,10 +108,18 @@ _ARGUMENT = re.compile(
     r"\b(label|features|ignore|image_size|skip_bad|resume)=(\(\d+, \d+\)|'[^']*'|\w*)"
 )
 """What errors of `abstain.data` advise a program to say."""
+_SUBJECT = re.compile(
+    r"(batch|coverage|data_dir|epochs|flip|flip_kind|ignore|image_size|label|learning_rate|max_risk"
+    r"|method|min_confidence|precision|rate|save_every|score|skip_bad|to)(?= must )"
+)
+"""What an error can be about that only an option says; of features a model has its own, too."""
 
 
 def as_options(message: str) -> str:
-    """Advice for a program as advice for the command line.
+    """What is wrong, and advice for a program, in words of the command line.
+
+    >>> as_options("flip_kind must be one of symmetric, pairflip, got 'odd'")
+    "--flip-kind must be one of symmetric, pairflip, got 'odd'"
 
     >>> as_options("leave them out with skip_bad=True; scale them with image_size=64")
     'leave them out with --skip-bad; scale them with --image-size 64'
@@ -123,6 +131,8 @@ def as_options(message: str) -> str:
         name, value = found.groups()
         return f"--{name.replace('_', '-')} {'' if value == 'True' else value}".rstrip()
 
+    if subject := _SUBJECT.match(message):
+        message = f"--{subject[0].replace('_', '-')}{message[subject.end() :]}"
     return _ARGUMENT.sub(option, message)
 
 

@@ -129,7 +129,7 @@ def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    delimiter, point = ("\t", ".") if path.suffix.lower() == ".tsv" else _punctuation(path)
+    delimiter, point = _punctuation(path)
     return {
         # Texts hold line ends; labels such as 007 and ids must not become numbers.
         "read_options": csv.ReadOptions(block_size=_BLOCK),
@@ -143,14 +143,17 @@ def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
 def _punctuation(path: Path) -> tuple[str, str]:
     """What stands between the columns of a CSV and within its numbers.
 
-    Where a comma is the decimal point, spreadsheets write semicolons between columns.
+    Where a comma is the decimal point, spreadsheets write semicolons between columns, or tabs.
     """
     with path.open("rb") as stream:
         head, rest = stream.readline(), stream.read(1 << 16)
-    if b";" not in head or b"," in head:
+    between = b";" if b";" in head else b"\t"
+    if path.suffix.lower() == ".tsv":
+        between = b"\t"
+    elif between not in head or b"," in head:
         return ",", "."
-    has_commas = re.search(rb";-?\d+,\d+(;|\r|\n)", rest) is not None
-    return ";", "," if has_commas else "."
+    has_commas = re.search(rb"%b-?\d+,\d+(%b|\r|\n)" % (between, between), rest) is not None
+    return between.decode(), "," if has_commas else "."
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:

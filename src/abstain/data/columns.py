@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOOKED_AT = 100
+_NAMELESS = re.compile(r"|Unnamed: 0(\.\d+)?")  # in CSV, and as pandas reads that
 _PREFERRED: dict[Kind, tuple[str, ...]] = {
     "image": ("image", "img"),
     "text": ("text",),
@@ -77,13 +79,7 @@ def choose_features(
     numbers a table. Where kinds mix, a column called `image` or `text` decides; else texts beside
     numbers, or beside other texts, are the categories of a table, and images are the user's choice.
     """
-    names = (
-        list(features)
-        if features is not None
-        else [
-            name for name in table.column_names if name not in apart and not name.startswith("__")
-        ]
-    )
+    names = list(features) if features is not None else _found(table, apart)
     _check_names("features", names, table, where)
     if features is not None and apart[0] in names:
         raise DataError(f"features must not hold the label column, got {apart[0]!r}; leave it out")
@@ -112,10 +108,9 @@ def choose_features(
 def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) -> Choice:
     """What a person would look at: an image, else the one text, else every column there is."""
     kinds: dict[Kind, list[str]] = {}
-    for name in table.column_names:
-        if name not in apart and not name.startswith("__"):
-            with suppress(DataError):  # of no kind: it cannot be shown
-                kinds.setdefault(_kind(table, name, where), []).append(name)
+    for name in _found(table, apart):
+        with suppress(DataError):  # of no kind: it cannot be shown
+            kinds.setdefault(_kind(table, name, where), []).append(name)
     if preferred := _preferred(kinds):
         return preferred
     if "image" in kinds:
@@ -123,6 +118,23 @@ def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) ->
     if len(kinds.get("text", ())) == 1:
         return Choice("text", (kinds["text"][0],))
     return Choice("table", tuple(itertools.chain.from_iterable(kinds.values())))
+
+
+def _found(table: "pa.Table", apart: Sequence[str]) -> list[str]:
+    """The columns that may be features, unless said."""
+    return [name for name in table.column_names if name not in apart and not _is_index(table, name)]
+
+
+def _is_index(table: "pa.Table", name: str) -> bool:
+    """Whether pandas wrote it to number the rows, which in sorted data gives every label away."""
+    import pyarrow.types as types
+
+    if name.startswith("__"):  # in Parquet
+        return True
+    column = table.column(name)
+    if not _NAMELESS.fullmatch(name) or not types.is_integer(column.type):
+        return False
+    return len(column.unique()) == len(column)
 
 
 def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> Choice | None:

@@ -91,6 +91,7 @@ class TableEncoder(Encoder):
         """The numbers of each row; new categories and the training's must be numbered alike."""
         if isinstance(data, LabeledData):
             self._check_no_texts(data)
+            self.check_kind(data)
         categories = data.categories if isinstance(data, LabeledData) else self.categories
         known = {name: tuple(categories.get(name, ())) for name in self.categories}
         if known != self.categories:
@@ -104,8 +105,10 @@ class TableEncoder(Encoder):
         """Raise where a column of numbers or dates now holds texts: one is enough to make it so."""
         if data.kind == "text" and data.columns == self.columns:  # a table of one column
             _check_texts(data, self.columns[0], [str(data.inputs[k]) for k in range(len(data))])
+        # Of arrays no names are known, but that they held no texts.
+        used = self.columns or tuple(data.categories)
         for name in data.categories:
-            if name in self.columns and name not in self.categories:
+            if name in used and name not in self.categories:
                 _check_texts(data, name, _category_of_each(data, name))
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:

@@ -39,12 +39,16 @@ class Encoder(ABC):
         """
         if not isinstance(data, LabeledData):
             return self._encode(data, ())
+        self.check_kind(data)
+        return self._encode(data.inputs, data.columns)
+
+    def check_kind(self, data: LabeledData) -> None:
+        """Raise for images where the model knows texts, and the like."""
         if data.kind != self.kind:
             raise DataError(
                 f"{data.name} must hold what the model was trained on ({self.kind}), "
                 f"got {data.kind}"
             )
-        return self._encode(data.inputs, data.columns)
 
     def to_model(self, batch: Tensor) -> Tensor:
         """An encoded batch, on the device, as the model takes it; the identity unless said."""

@@ -67,7 +67,8 @@ def _as_array(features: object) -> np.ndarray[Any, Any]:
 
 def _read(path: Path) -> np.ndarray[Any, Any]:
     try:
-        array = np.load(path.expanduser(), allow_pickle=False, mmap_mode="r")
+        # Not np.load, which takes what is no .npy for a pickle, and says how to load that unsafely.
+        array = np.lib.format.open_memmap(path.expanduser(), mode="r")
     except FileNotFoundError:
         raise DataError(f"features must name a file that exists, got {path}") from None
     except Exception as error:  # a damaged file makes NumPy raise anything

@@ -1,5 +1,6 @@
 """Raw label values, of any type, to class indices and class names."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -77,6 +78,21 @@ def align_labels(
         )
     table = torch.tensor([index.get(name, -1) for name in labels.classes], dtype=torch.int64)
     return Labels(table[labels.given], tuple(classes))
+
+
+def spelt_alike(classes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Classes whose names differ only in case, in spaces or in how their letters are encoded.
+
+    Single letters are left alone: an a and an A may well be two classes.
+
+    >>> spelt_alike(["New York", "new  york", "Oslo", "a", "A"])
+    [('New York', 'new  york')]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        groups.setdefault(plain, []).append(name)
+    return [tuple(names) for plain, names in groups.items() if len(names) > 1 and len(plain) > 1]
 
 
 def check_counts(labels: Labels, *, where: str) -> None:

@@ -15,6 +15,7 @@ from abstain.data.cache import cache_folder
 from abstain.data.contract import LabeledData
 from abstain.data.fitting import check_fitting, check_images
 from abstain.data.folder import read_folder
+from abstain.data.images import SUFFIXES as IMAGE_SUFFIXES
 from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.options import Options
 from abstain.data.tabular import read_files, source_name
@@ -198,9 +199,11 @@ def _read_file(path: Path, options: Options) -> LabeledData:
 
         return read_npz(path, options)
     if suffix not in TABLE_SUFFIXES:
+        is_image = suffix in IMAGE_SUFFIXES
+        then = "give the folder that it lies in" if is_image else "convert it to one of these"
         raise DataError(
             f"source must be a folder or a file of type {', '.join(TABLE_SUFFIXES)} or .npz, "
-            f"got {path}; convert it to one of these"
+            f"got {path}; {then}"
         )
     pick(options.split, ["train"], path)
     return read_files([path], options, name=source_name(path))

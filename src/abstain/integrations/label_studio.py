@@ -131,7 +131,8 @@ def _shown(data: LabeledData, index: int, url: str | None) -> object:
     if data.kind == "text":
         return str(data.inputs[index])
     if data.kind == "table":
-        row = np.asarray(data.inputs[index]).tolist()
+        # As it was written, 0.69: in double precision single is 0.6899999976158142.
+        row = [float(str(x)) for x in np.asarray(data.inputs[index], dtype=np.float32)]
         names = data.columns or [f"column {k}" for k in range(len(row))]
         return dict(zip(names, data.named(row), strict=True))
     if url is not None:

@@ -1,5 +1,7 @@
 """The estimate, and what it means for somebody who will look at labels."""
 
+import re
+
 from abstain.audit import Audit
 from abstain.data.wording import many
 from abstain.report.charts import interval_scale
@@ -37,7 +39,7 @@ def headline(audit: Audit) -> Markup:
             ),
             class_="estimate",
         ),
-        element("p", audit.caution, class_="caution") if audit.caution else None,
+        _caution(audit.caution) if audit.caution else None,
         element(
             "dl",
             _figure(
@@ -54,6 +56,15 @@ def headline(audit: Audit) -> Markup:
         _planted(audit),
         class_="top",
     )
+
+
+def _caution(text: str) -> Markup:
+    """Options are kept whole: a narrow page would break them after their hyphens."""
+    parts = re.split(r"(--[a-z-]+)", text)
+    shown = [
+        element("span", part, class_="option") if part.startswith("--") else part for part in parts
+    ]
+    return element("p", shown, class_="caution")
 
 
 def _planted(audit: Audit) -> Markup | None:
@@ -73,7 +84,8 @@ def _planted(audit: Audit) -> Markup | None:
         element(
             "p",
             element("b", f"{many(found.wrong, 'error')} planted on purpose. "),
-            f"The audit did not know which. Of the {many(audit.flagged, 'flagged label')} "
+            "The audit did not know which, and what was wrong before counts as right here. Of the "
+            f"{many(audit.flagged, 'flagged label')} "
             f"{percent(found.precision)} are among them, and these are {percent(found.recall)} of "
             f"all errors. A wrong label ranks before a right one in {percent(found.auroc)} of all "
             f"pairs; average precision {found.average_precision:.3f}.",

@@ -126,12 +126,13 @@ class Samples:
         np.add.at(counts, given, ~np.isnan(rows))
         spread = np.ma.masked_invalid(rows).std(axis=0).filled(0.0)
         spread[spread == 0] = 1.0
-        return sums / np.maximum(counts, 1), spread
+        # A class may have no value of a column at all.
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), spread
 
     def _compared(
         self, row: Floats, means: Floats, spread: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """The same with categories as numbers: 1 for that of the row, 0 for others."""
+        """The same with categories as numbers: 1 for that of the row, or for none, 0 for others."""
         if not self.data.categories or not isinstance(self.data.inputs, Tensor):
             return row, means, spread
         row, means, spread = row.copy(), means.copy(), spread.copy()
@@ -139,11 +140,13 @@ class Samples:
         counts = np.bincount(given, minlength=self.data.num_classes)
         for k, name in enumerate(self.data.columns):
             if name in self.data.categories:
-                alike = self.data.inputs[:, k].numpy() == row[k]
+                values = self.data.inputs[:, k].numpy()
+                # To have none is something that rows have in common, too.
+                alike = np.isnan(values) if np.isnan(row[k]) else values == row[k]
                 same = np.bincount(given[alike], minlength=self.data.num_classes)
                 means[:, k] = same / np.maximum(counts, 1)
                 spread[k] = alike.std() or 1.0
-                row[k] = np.nan if np.isnan(row[k]) else 1.0
+                row[k] = 1.0
         return row, means, spread
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from abstain.audit import Audit
 from abstain.report.charts import bar, interval_scale
@@ -58,8 +57,10 @@ def class_pairs(audit: Audit) -> Markup | None:
     if not len(counts):
         return None
     m = audit.data.num_classes
-    concerned = np.bincount(given, counts, m) + np.bincount(predicted, counts, m)
-    shown = np.sort(np.argsort(-concerned, kind="stable")[:_MAP_CLASSES])
+    shown = list(range(m))
+    if m > _MAP_CLASSES:  # those of the most frequent pairs, which the list beneath names
+        met = dict.fromkeys(np.stack((given, predicted), axis=1).ravel().tolist())
+        shown = sorted(list(met)[:_MAP_CLASSES])
     left_out = f" Of {m} classes, the {len(shown)} most concerned." if m > len(shown) else ""
     pairs = [
         element(
@@ -130,10 +131,10 @@ def _table(name: str, heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
     )
 
 
-def _heat_map(audit: Audit, shown: npt.NDArray[np.int64]) -> Markup:
+def _heat_map(audit: Audit, shown: Sequence[int]) -> Markup:
     """The most concerned classes against each other; the deeper, the more."""
     names, found = audit.data.classes, audit.pairs
-    place = {int(j): k for k, j in enumerate(shown)}
+    place = {j: k for k, j in enumerate(shown)}
     cells = np.zeros((len(shown), len(shown)), dtype=np.int64)
     for i, j, n in zip(found.given, found.predicted, found.count, strict=True):
         if int(i) in place and int(j) in place:

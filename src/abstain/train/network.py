@@ -6,6 +6,8 @@ from pathlib import Path
 import torch
 
 from abstain.data import Encoder, LabeledData
+from abstain.data.labels import spelt_alike
+from abstain.data.wording import some
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
@@ -60,6 +62,18 @@ def tell_of_scaling(data: LabeledData) -> None:
             "(--image-size) says otherwise",
             data.name,
             *image_size(data),
+        )
+
+
+def warn_of_spellings(data: LabeledData) -> None:
+    """Say which classes may be one that was spelt in two ways: each would pass for errors."""
+    pairs = [" and ".join(map(repr, names)) for names in spelt_alike(data.classes)]
+    if pairs:
+        _log.warning(
+            "classes of %s that differ in spelling only count as different ones: %s; write them "
+            "alike if they are the same",
+            data.name,
+            some(pairs),
         )
 
 

@@ -132,8 +132,12 @@ class FinishedRun:
             if is_feature_file(features):
                 shown = load(source, **{**read, "features": None, "to_show": True})
                 return with_features(shown, features)
-            self._check_needs_no_features(source)
+            named = isinstance(source, str | os.PathLike)
+            if named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
+                self._check_needs_no_features(source)  # before its images are read
             data = load(source, **read)
+            if data.kind != "table":
+                self._check_needs_no_features(source if named else data.name)
             check_images(data, options)
             return data
         if labelled and bool((source.given < 0).any()):
@@ -142,7 +146,7 @@ class FinishedRun:
 
     def _check_needs_no_features(self, source: object) -> None:
         learnt_from = self.sources["options"].get("features")
-        if is_feature_file(learnt_from) and Path(str(source)).is_dir():
+        if is_feature_file(learnt_from):
             raise AbstainError(
                 f"features must name an .npy with a row for each sample of {source}, as the model "
                 f"was trained on those of {learnt_from}, got none"

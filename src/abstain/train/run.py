@@ -26,7 +26,12 @@ from abstain.train.folder import RunFolder, fingerprint
 from abstain.train.history import Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
-from abstain.train.network import network_for, tell_of_scaling, warn_of_large_images
+from abstain.train.network import (
+    network_for,
+    tell_of_scaling,
+    warn_of_large_images,
+    warn_of_spellings,
+)
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
 from abstain.train.trained import Trained, set_aside
@@ -104,6 +109,7 @@ def train(
     model, name = network_for(model, task, recipe, resumed=about is not None)
     if state.is_main_process and about is None:
         tell_of_scaling(data)
+        warn_of_spellings(data)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
