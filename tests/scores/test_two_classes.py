@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import logit, ndtri
 
 from abstain.scores.held_out import HeldOut
-from abstain.scores.two_classes import TwoClasses
+from abstain.scores.plateau import Beliefs
+from abstain.scores.two_classes import OneOfTwo, TwoClasses
 
 
 def normal_evidence(rates, errors, samples, seed=0, positives=0.5):
@@ -111,3 +112,44 @@ def test_counts_have_as_many_wrong_labels_as_there_are_of_each_class():
     uneven = replace(even, uneven=1.0)
     assert uneven.among(counts).tolist() == [[100.0, 0.0], [40.0, 60.0]]
     assert (replace(uneven, error=0.1).among(counts) == counts).all()
+
+
+def believed(share, missed, errors, seed=0, samples=8000):
+    """A model that errs the more often the less sure it is, of whose rare class some are missed."""
+    rng = np.random.default_rng(seed)
+    true = (rng.random(samples) < share).astype(np.int32)
+    sure = rng.random(samples).astype(np.float32)
+    predicted = np.where(rng.random(samples) < 2 * errors * (1 - sure) ** 3, 1 - true, true)
+    given = np.where((true == 1) & (rng.random(samples) < missed), 0, true).astype(np.int32)
+    return Beliefs(predicted=predicted.astype(np.int32), confidence=sure), given, given != true
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.4])
+@pytest.mark.parametrize("errors", [0.0, 0.02])
+def test_missed_positives_are_counted_however_rare_they_are(share, errors):
+    beliefs, given, wrong = believed(share, 0.4, errors * share)
+    told = OneOfTwo.of(beliefs, given)
+    assert told.of_class == 1
+    assert abs(told.rate - wrong.mean()) < 3 * told.error + 0.1 * wrong.mean()
+    counts = told.among(np.array([[900.0, 0], [0, 100]]))
+    assert counts[1, 0] / counts[1].sum() == pytest.approx(told.share)
+    assert (counts[0] == [900, 0]).all()
+    assert (told.among(np.array([[900.0, 0], [80, 20]])) == [[900, 0], [80, 20]]).all()
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.4])
+@pytest.mark.parametrize("errors", [0.0, 0.02, 0.3])
+def test_without_missed_positives_none_are_counted(share, errors):
+    told = [OneOfTwo.of(*believed(share, 0.0, errors * share, seed)[:2]) for seed in range(8)]
+    assert np.mean([x.rate for x in told]) < 0.002
+
+
+def test_where_labels_of_both_classes_are_wrong_they_are_not_of_one():
+    beliefs, given, _ = believed(0.3, 0.3, 0.0)
+    also = (given == 0) & (np.random.default_rng(1).random(len(given)) < 0.15)
+    assert OneOfTwo.of(beliefs, np.where(also, 1, given)).rate == 0
+
+
+def test_a_class_that_is_never_believed_tells_nothing():
+    beliefs = Beliefs(predicted=np.zeros(50, np.int32), confidence=np.ones(50, np.float32))
+    assert OneOfTwo.of(beliefs, np.arange(50, dtype=np.int32) % 2).rate == 0

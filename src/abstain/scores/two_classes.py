@@ -9,10 +9,20 @@ wrong labels would pass for errors: so each class is asked by itself.
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from abstain.scores.doubts import STEEP, SURELY
 from abstain.scores.fading_errors import FadingErrors
-from abstain.scores.held_out import HeldOut, mistaken
-from abstain.scores.plateau import ROWS, Doubles, Floats, Integers, random_part
+from abstain.scores.held_out import HeldOut, chance_of, mistaken
+from abstain.scores.plateau import (
+    ROWS,
+    UNKNOWN,
+    Beliefs,
+    Doubles,
+    Floats,
+    Integers,
+    random_part,
+)
 from abstain.scores.ramp import ramp
 
 # All numbers were found on planted errors.
@@ -23,6 +33,10 @@ _UNEVEN = (2.0, 4.0)  # and those of the two classes
 # may have been, and were, learnt by heart.
 _LEARNT = (0.5, 0.8)
 _IN_FAVOUR = 1.0  # standard errors: of few labels set aside, chance alone contradicts many
+# Of one class alone: standard errors by which its labels may be, and are, wrong more often than
+# those of the other; the fewest samples, of its surer half, that tell; the largest share of it.
+_OF_ONE, _FEWEST, _MOST = (2.0, 4.0), 20, 0.8
+_OF_OTHER = (0.1, 0.3)  # labels of the other that may be, and are, wrong too, as a part of that
 _LEAST_TOLD = 0.1  # by how much labels of the two classes differ, at least
 
 
@@ -116,5 +130,81 @@ class TwoClasses:
         return among
 
 
-def _mean(labels: Integers) -> float:
+@dataclass(frozen=True, kw_only=True)
+class OneOfTwo:
+    """Labels of one of two classes alone that are wrong, say positives that were overlooked."""
+
+    rate: float
+    """Share of wrong labels."""
+    error: float
+    """Standard error of that, by chance alone."""
+    of_class: int
+    """The class that they should have been."""
+    share: float
+    """Share of its samples that they are."""
+
+    def among(self, counts: Doubles) -> Doubles:
+        """(2, 2) counts of predicted and given labels, with these among them."""
+        one = counts[self.of_class]
+        if one[1 - self.of_class] >= self.share * one.sum():  # they are there
+            return counts
+        together = counts.copy()
+        row = np.where(np.arange(2) == self.of_class, 1 - self.share, self.share)
+        together[self.of_class] = counts.sum() / 2 * row
+        return together
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, given: Integers) -> "OneOfTwo":
+        """Of what was believed, and how surely by a model that did not know the labels.
+
+        Of such a class a model is less sure than of the other, and how its errors fade says little
+        if the class is rare. But errors are the rarer the surer it is; wrong labels are as frequent
+        among its surest as among the next, and the other class has none.
+
+        Args:
+            beliefs: What was believed.
+            given: (N,) given labels, 0 or 1.
+
+        >>> random = np.random.default_rng(0)
+        >>> true = (random.random(8000) < 0.05).astype(np.int32)
+        >>> given = np.where(random.random(8000) < 0.4, 0, true)  # of the rare ones, 40% are missed
+        >>> sure = random.random(8000).astype(np.float32)
+        >>> told = OneOfTwo.of(Beliefs(predicted=true, confidence=sure), given)
+        >>> round(told.rate, 2), told.of_class, round(told.share, 1)
+        (0.02, 1, 0.3)
+        """
+        seen = beliefs.predicted != UNKNOWN
+        sides = []
+        for label in (0, 1):
+            rows = np.flatnonzero(seen & (beliefs.predicted == label))
+            surest = rows[np.argsort(-beliefs.confidence[rows], kind="stable")]
+            sides.append(given[surest[: len(surest) // 2]] != label)
+        levels = [_mean(side) if len(side) >= _FEWEST else 0.0 for side in sides]
+        label = int(levels[1] > levels[0])
+        chances = [chance_of(x, max(len(side), 1)) for x, side in zip(levels, sides, strict=True)]
+        apart = (levels[label] - levels[1 - label]) / float(np.hypot(chances[0], chances[1]))
+        other = levels[1 - label] / max(levels[label], 1e-9)
+        sure = ramp(apart, _OF_ONE) * (1 - ramp(other, _OF_OTHER)) * (1 - _steep(sides[label]))
+        share = sure * min(levels[label] - levels[1 - label], _MOST)
+        told = float((given[seen] == label).mean()) if seen.any() else 0.0
+        return cls(
+            rate=told * share / (1 - share),
+            error=told * chances[label] / (1 - share) ** 2,
+            of_class=label,
+            share=share,
+        )
+
+
+def _steep(contrary: npt.NDArray[np.bool_]) -> float:
+    """How far the less sure of a class are contradicted more often than its surest."""
+    fifth = 2 * len(contrary) // 5
+    if not fifth:
+        return 1.0
+    first, rest = contrary[:fifth], contrary[fifth:]
+    level = _mean(contrary)
+    error = np.sqrt(level * (1 - level) * (1 / len(first) + 1 / len(rest)))
+    return ramp(_mean(rest) - _mean(first) - SURELY * float(error), STEEP)
+
+
+def _mean(labels: Integers | npt.NDArray[np.bool_]) -> float:
     return float(labels.mean()) if len(labels) else 0.5

@@ -46,7 +46,7 @@ from abstain.scores.plateau import (
     within_classes,
 )
 from abstain.scores.ramp import ramp
-from abstain.scores.two_classes import TwoClasses
+from abstain.scores.two_classes import OneOfTwo, TwoClasses
 
 _Z = 1.959963984540054  # 95%
 # What a plateau leaves out, as standard deviations: relative to the rate, and absolute; fitted on
@@ -209,8 +209,14 @@ def share_by_whole_training(
         high = max(high, max(value, two.rate if two.told else 0.0) + _Z * two.error)
         high += two.told * two.uneven * (1 - unspoilt) * max(0.0, aside - high)
     value *= 1 - doubts.not_mended(max(seen, value), held_out)
+    # But errors that are not mended yet are not of one class alone.
     if beyond is not None:
         value = max(value, beyond.alone)
+    else:
+        one = OneOfTwo.of(whole, given)
+        uneven = 0.0 if two is None else two.told * two.uneven * two.rate
+        value, high = max(value, one.rate, uneven), max(high, one.rate + _Z * one.error)
+        counts = one.among(counts)
     value += (1 - guess) * (unseen.raised(value, contradicted) - value)
     return WrongShare(
         value=value,
@@ -295,7 +301,9 @@ def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> Wro
         two = TwoClasses.of(np.where(contrary, -told.confidence, told.confidence), given)
         shape, by_shape, error = two.told, two.beside(seen), two.error
         value += shape * (by_shape - value)
-        counts = two.among(counts)
+        one = OneOfTwo.of(told, given)
+        value, high = max(value, one.rate), max(high, one.rate + _Z * one.error)
+        counts = one.among(two.among(counts))
     else:
         fading = FadingErrors.of(told.confidence, contrary, num_classes)
         shape, error = fading.told(_VAGUE), fading.error
