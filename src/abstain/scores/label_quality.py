@@ -20,6 +20,7 @@ from abstain.scores.two_classes import TwoClasses
 from abstain.scores.wrong_share import (
     WrongShare,
     share_by_first_epochs,
+    share_by_one_epoch,
     share_by_whole_training,
     share_out_of_sample,
 )
@@ -111,6 +112,8 @@ def label_quality(
     classes = _num_classes(labels, rival)
     plateaus = [find_plateau(epoch, labels, classes)[0] for epoch in epochs]
     share = share_by_first_epochs(labels, early, plateaus, _contradicted(single, labels), classes)
+    if held_out is not None and len(single) == 1:
+        share = share_by_one_epoch(share, single[0], labels, held_out)
     if held_out is not None and numbers[:2] == [0, 1]:
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN

@@ -19,7 +19,7 @@ Three ways, each by a `plateau`:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,6 +70,7 @@ _KEPT_VARIES = 0.08  # its standard deviation
 # Standard errors by which more labels may be, and are, wrong than mix-ups do not explain; and
 # standard errors of the latter from which they are not quite, and not, heard.
 _MORE, _FEW = (0.0, 3.0), (0.05, 0.1)
+_SURELY_LESS = (2.0, 4.0)  # standard errors by which they may be, and are, fewer than contradicted
 # Right labels that a training may contradict to its end, as a standard deviation: up to 1.6% on
 # clean sets.
 _NEVER_MENDED = 0.006
@@ -142,6 +143,38 @@ def share_by_first_epochs(
     )
 
 
+def share_by_one_epoch(
+    share: WrongShare, beliefs: Beliefs, given: Integers, held_out: HeldOut
+) -> WrongShare:
+    """The share that a single epoch tells, as far as it may be told from the model's errors.
+
+    Whoever trains so shortly may have a model that knows next to nothing, and whose surest guesses
+    are contradicted by right labels too.
+
+    Args:
+        share: As read off it.
+        beliefs: What was believed in it; no label had a part in that.
+        given: (N,) given labels.
+        held_out: Labels set aside.
+    """
+    m = len(share.counts)
+    if m > 2:
+        least = BeyondMixUps.of(beliefs, given, m).rate
+    else:
+        contrary = beliefs.predicted != given
+        two = TwoClasses.of(np.where(contrary, -beliefs.confidence, beliefs.confidence), given)
+        least = two.told * two.rate
+    guess = max(doubts.guessing(beliefs, given), doubts.no_more_than_a_guess(given, held_out))
+    least = (1 - guess) * min(least, share.value)
+    weak = max(guess, doubts.weak_if(least, share.plateau, held_out, knew=False))
+    return replace(
+        share,
+        value=share.value + weak * (least - share.value),
+        low=(1 - weak) * share.low,
+        trust=min(share.trust, 1 - weak),
+    )
+
+
 def share_by_whole_training(
     given: Integers,
     whole: Beliefs,
@@ -175,7 +208,8 @@ def share_by_whole_training(
     beyond = BeyondMixUps.of(whole, given, m) if m > 2 else None
     if beyond is not None:
         if_weak = _beyond_errors(beyond, plateau, first, at_best, samples=len(given), num_classes=m)
-        told = 1 - ramp(beyond.error, _FEW)
+        less = (float(plateau.curve[1]) - beyond.rate) / beyond.error
+        told = max(1 - ramp(beyond.error, _FEW), ramp(less, _SURELY_LESS))
         at_most = if_weak + beyond.error
         weak = max(weak, told * doubts.weak_if(at_most, first, at_best, knew=knew))
     seen += (1 - weak) * raised
