@@ -113,15 +113,12 @@ def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, f
     return goes_on * surely, goes_on * ramp(rise, STEEP)
 
 
-def still_learning(
-    plateau: Plateau, first: Plateau, rate: float = 0.0, num_classes: int = 2
-) -> float:
+def still_learning(plateau: Plateau, first: Plateau) -> float:
     """How far what the first epochs were surest of was contradicted more often than in the end.
 
     Else the model learnt at once what there is to learn, and its errors are the samples'.
     """
-    told = max(1 - rate * num_classes / (num_classes - 1), 0.05)
-    return ramp((first.disagreement - plateau.disagreement) / told, _LEARNING)
+    return ramp(first.disagreement - plateau.disagreement, _LEARNING)
 
 
 def no_more_than_a_guess(given: Integers, held_out: HeldOut) -> float:

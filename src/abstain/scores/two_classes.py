@@ -28,7 +28,7 @@ from abstain.scores.ramp import ramp
 # All numbers were found on planted errors.
 _VAGUE = (0.03, 0.06)  # standard errors of the share from which it is not quite, and not, heard
 _SURELY = (1.0, 2.0)  # standard errors by which two shares may, and do, differ
-_UNEVEN = (2.0, 4.0)  # and those of the two classes
+_UNEVEN = (3.0, 5.0)  # and those of the two classes
 # Errors on labels set aside that are no longer made on labels taught, as a part: from here on these
 # may have been, and were, learnt by heart.
 _LEARNT = (0.5, 0.8)

@@ -67,6 +67,9 @@ _KEPT = 0.54  # part of a weak model's errors that its whole training keeps wher
 # and not, heard: where classes overlap a plateau is further off than even a vague one.
 _VAGUE = (0.1, 0.2)
 _KEPT_VARIES = 0.08  # its standard deviation
+# Part of the errors that a model may keep even where it is quite sure, and which says that it is
+# weak; if of the labels contradicted there, this part may be, and is, told by unlike classes.
+_KEPT_CERTAIN, _MOSTLY = (0.4, 0.55), (0.4, 0.6)
 # Standard errors by which more labels may be, and are, wrong than mix-ups do not explain; and
 # standard errors of the latter from which they are not quite, and not, heard.
 _MORE, _FEW = (0.0, 3.0), (0.05, 0.1)
@@ -207,7 +210,7 @@ def share_by_whole_training(
     weak = doubts.weakness(seen + raised, whole, given, first, held_out, knew=knew)
     beyond = BeyondMixUps.of(whole, given, m) if m > 2 else None
     if beyond is not None:
-        if_weak = _beyond_errors(beyond, plateau, first, at_best, samples=len(given), num_classes=m)
+        if_weak = _beyond_errors(beyond, plateau, first, at_best, len(given))
         less = (float(plateau.curve[1]) - beyond.rate) / beyond.error
         told = max(1 - ramp(beyond.error, _FEW), ramp(less, _SURELY_LESS))
         at_most = if_weak + beyond.error
@@ -285,9 +288,7 @@ def _beyond_errors(
     plateau: Plateau,
     first: Plateau,
     held_out: HeldOut,
-    *,
     samples: int,
-    num_classes: int,
 ) -> float:
     """The share of wrong labels if the model is weak, of more than two classes.
 
@@ -295,7 +296,10 @@ def _beyond_errors(
     errors is heard as far as it is more than the two may be off.
     """
     surest, certain = float(plateau.curve[1]), at_certainty(plateau.curve)
-    learning = doubts.still_learning(plateau, first, beyond.rate, num_classes)
+    # Errors that even the surest keep, if no more labels are wrong than mix-ups do not explain.
+    kept = (certain - beyond.rate) / max(float(plateau.curve[-1]) - beyond.rate, 1e-9)
+    kept_by_weak = ramp(kept, _KEPT_CERTAIN) * ramp(beyond.anywhere / max(certain, 1e-9), _MOSTLY)
+    learning = max(doubts.still_learning(plateau, first), kept_by_weak)
     weak = held_out.without_errors(surest, _KEPT)
     left = learning * weak + (1 - learning) * min(certain, surest)
     off = learning * _KEPT_VARIES * held_out.excess(left) / (1 - _KEPT)
