@@ -211,10 +211,9 @@ def share_by_whole_training(
     beyond = BeyondMixUps.of(whole, given, m) if m > 2 else None
     if beyond is not None:
         if_weak = _beyond_errors(beyond, plateau, first, at_best, len(given))
-        less = (float(plateau.curve[1]) - beyond.rate) / beyond.error
-        told = max(1 - ramp(beyond.error, _FEW), ramp(less, _SURELY_LESS))
         at_most = if_weak + beyond.error
-        weak = max(weak, told * doubts.weak_if(at_most, first, at_best, knew=knew))
+        is_so = doubts.weak_if(at_most, first, at_best, knew=knew)
+        weak = max(weak, _tells(beyond, plateau) * is_so)
     seen += (1 - weak) * raised
 
     half = float(np.hypot(half_width(seen, plateau.samples, 1 - plateau.share), _Z * _NEVER_MENDED))
@@ -307,6 +306,12 @@ def _beyond_errors(
     more = max(0.0, left - beyond.rate)
     told = beyond.rate + more * ramp(more / float(np.hypot(off, beyond.error)), _MORE)
     return left + (1 - ramp(beyond.error, _FEW)) * (told - left)
+
+
+def _tells(beyond: BeyondMixUps, plateau: Plateau) -> float:
+    """How far it is known what mix-ups do not explain, or at least that it is not all."""
+    less = (float(plateau.curve[1]) - beyond.rate) / beyond.error
+    return max(1 - ramp(beyond.error, _FEW), ramp(less, _SURELY_LESS))
 
 
 def share_out_of_sample(given: Integers, told: Beliefs, num_classes: int) -> WrongShare:
