@@ -151,7 +151,9 @@ def tenths(confidence: Floats) -> npt.NDArray[np.int64]:
 
 def within_classes(beliefs: Beliefs) -> Beliefs:
     """The same beliefs, each as sure as its rank among those of its class."""
-    order = np.lexsort((beliefs.confidence, beliefs.predicted))
+    # Equal ones in random order, as in `tenths`.
+    chance = np.random.default_rng(0).random(len(beliefs.predicted), dtype=np.float32)
+    order = np.lexsort((chance, beliefs.confidence, beliefs.predicted))
     classes = beliefs.predicted[order]
     _, first, sizes = np.unique(classes, return_index=True, return_counts=True)
     ranks = np.arange(len(order)) - np.repeat(first, sizes) + 1

@@ -22,6 +22,7 @@ from abstain.scores.plateau import (
     Floats,
     Integers,
     random_part,
+    within_classes,
 )
 from abstain.scores.ramp import ramp
 
@@ -173,12 +174,13 @@ class OneOfTwo:
         >>> round(told.rate, 2), told.of_class, round(told.share, 1)
         (0.02, 1, 0.3)
         """
-        seen = beliefs.predicted != UNKNOWN
+        part = random_part(beliefs.predicted != UNKNOWN, ROWS)
+        seen = Beliefs(predicted=beliefs.predicted[part], confidence=beliefs.confidence[part])
+        surer, labels = within_classes(seen).confidence, given[part]
         sides = []
         for label in (0, 1):
-            rows = np.flatnonzero(seen & (beliefs.predicted == label))
-            surest = rows[np.argsort(-beliefs.confidence[rows], kind="stable")]
-            sides.append(given[surest[: len(surest) // 2]] != label)
+            half = (seen.predicted == label) & (surer > 0.5)
+            sides.append((labels[half] != label)[np.argsort(-surer[half])])
         levels = [_mean(side) if len(side) >= _FEWEST else 0.0 for side in sides]
         label = int(levels[1] > levels[0])
         chances = [chance_of(x, max(len(side), 1)) for x, side in zip(levels, sides, strict=True)]
@@ -186,7 +188,7 @@ class OneOfTwo:
         other = levels[1 - label] / max(levels[label], 1e-9)
         sure = ramp(apart, _OF_ONE) * (1 - ramp(other, _OF_OTHER)) * (1 - _steep(sides[label]))
         share = sure * min(levels[label] - levels[1 - label], _MOST)
-        told = float((given[seen] == label).mean()) if seen.any() else 0.0
+        told = _mean(labels == label)
         return cls(
             rate=told * share / (1 - share),
             error=told * chances[label] / (1 - share) ** 2,
