@@ -130,7 +130,7 @@ def test_typical_log_odds_are_those_of_evidence_that_is_normal(errors, m, rate):
     assert typical_log_odds(errors, 1 / (m - 1), m, rate) == pytest.approx(expected, rel=0.03)
 
 
-def share_of(value, excess, m=10, shape=0.0, anywhere=1.0):
+def share_of(value, excess, m=10, trust=1.0, shape=0.0, anywhere=1.0):
     """What is read of a share by `_slope`."""
     plateau = Plateau(share=1.0, samples=1, disagreement=value, curve=np.full(10, value))
     counts = np.ones((m, m))
@@ -140,7 +140,7 @@ def share_of(value, excess, m=10, shape=0.0, anywhere=1.0):
         high=1,
         plateau=plateau,
         counts=counts,
-        trust=1.0,
+        trust=trust,
         excess=excess,
         shape=shape,
         anywhere=anywhere,
@@ -164,6 +164,15 @@ def test_little_evidence_counts_by_how_well_it_is_known():
     assert slopes[0] == SLOPE < slopes[1] < slopes[2] == 3.0
 
 
+def test_of_two_classes_little_evidence_of_a_weak_model_counts_for_more():
+    evidence = np.array([-0.1, 0.1, 0.3], np.float32)
+    strong, weak = (_slope(evidence, share_of(0.3, 0.0, m=2, trust=x)) for x in (1.0, 0.0))
+    assert weak == 2 * strong == 2 * SLOPE
+    assert _slope(evidence, share_of(0.3, 0.0, m=3, trust=0.0)) == SLOPE
+    # As far as its errors are told by their shape, that is known better.
+    assert _slope(evidence, share_of(0.3, 0.0, m=2, trust=0.0, shape=1.0)) == 3.0
+
+
 @forall(st.floats(0.05, 0.5), st.floats(0.05, 0.4), st.floats(0, 1), st.floats(0, 1))
 def test_a_model_learns_where_wrong_labels_go(rate, excess, one, other):
     """Where they go to few classes, evidence for them tells less: the more, the more are wrong."""
@@ -172,7 +181,7 @@ def test_a_model_learns_where_wrong_labels_go(rate, excess, one, other):
     less, more = (_slope(evidence, share_of(rate, excess, anywhere=x)) for x in (few, most))
     assert less <= more + 1e-9
     # Of few wrong labels it has learnt nothing.
-    few_wrong = [_slope(evidence, share_of(0.2, excess, anywhere=x)) for x in (few, most)]
+    few_wrong = [_slope(evidence, share_of(0.1, excess, anywhere=x)) for x in (few, most)]
     assert few_wrong[0] == pytest.approx(few_wrong[1])
 
 

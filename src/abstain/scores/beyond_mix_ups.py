@@ -34,6 +34,7 @@ _FAR = 1 / 3  # of all pairs of classes, those that are mixed up least
 _MIXED_UP = 1.5
 _MOST_MIXED_UP = 0.9
 _STANDS_OUT = (2.0, 4.0)  # standard errors from which a habit may be, and is, one
+_COUNTS = (2.5, 4.0)  # likewise, of one that counts: of many pairs, some stand out by chance
 # Of the labels that go one way, as many as may go back, and are too many for a habit to be alone.
 _GO_BACK = (0.1, 0.3)
 _MEDIAN_OF_NORMAL = float(ndtri(0.75))  # of the absolute value, in standard deviations
@@ -111,7 +112,7 @@ class BeyondMixUps:
 
         more = np.maximum(surest - anywhere * totals[:, None] / (m - 1), 0)
         odds = more / np.maximum(more + np.diagonal(surest)[:, None], 1)
-        _, sure = habits(every)
+        _, sure = habits(every, _COUNTS)
         by_habit = float(totals @ (sure * odds).sum(1)) / float(totals.sum())
 
         one_way, sure = habits(surer_half)
@@ -133,13 +134,14 @@ def confusion(given: Integers, believed: Integers, num_classes: int) -> Doubles:
     return places.reshape(num_classes, num_classes).astype(np.float64)
 
 
-def habits(seen: Doubles) -> tuple[Doubles, Doubles]:
+def habits(seen: Doubles, stands_out: tuple[float, float] = _STANDS_OUT) -> tuple[Doubles, Doubles]:
     """[i, j]: by how much more often i is given as j than j as i; and how sure that is, up to 1.
 
     Beyond what comes of believing a class more or less often than others, and beyond chance.
 
     Args:
         seen: (m, m) how often class i was believed and j given.
+        stands_out: Standard errors from which a difference may be, and is, a habit.
 
     >>> seen = np.full((5, 5), 20.0) + 400 * np.eye(5)
     >>> seen[1, 0] += 100  # believed to be 1, and given 0
@@ -158,7 +160,7 @@ def habits(seen: Doubles) -> tuple[Doubles, Doubles]:
     off = ~np.eye(m, dtype=bool)
     # Most pairs are no habits: how they scatter is what a difference has to stand out from.
     scatter = max(1.0, float(np.median(np.abs(errors[off]))) / _MEDIAN_OF_NORMAL)
-    least, most = _STANDS_OUT
+    least, most = stands_out
     sure = np.where(off, np.clip((errors / scatter - least) / (most - least), 0, 1), 0)
     return np.maximum(more, 0), sure
 

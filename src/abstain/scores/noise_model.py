@@ -38,6 +38,8 @@ _PRIOR_WEIGHT = 1.2
 # Even if a model hardly ever errs, half of its labels have log odds below these: more would drown
 # prior odds, by which wrong labels of single classes are told.
 _MOST_LOG_ODDS = 7.0
+# Where wrong labels go to one class, a model errs towards it: by this part of the odds of being so.
+_LEARNT = 0.7
 _LEAST = 0.01  # a share that is not told from none
 _FEW = 5.0  # labels: so many more or less are chance
 _BINS = 4096
@@ -145,11 +147,13 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     # Labels that were learnt by heart are not contradicted; those set aside are.
     excess = max(float((evidence < 0).mean()) - rate, share.excess)
     # Where they go to few classes, the model has learnt that: the more, the more are wrong.
-    learnt = max(1 / (m - 1), min(1.0, rate / (1 - rate)) ** 2)
+    learnt = min(max(1 / (m - 1), _LEARNT * rate / (1 - rate)), 1.0)
     towards = share.anywhere / (m - 1) + (1 - share.anywhere) * learnt
     log_odds = typical_log_odds(mistaken(excess, rate, m), towards, m, rate)
     typical = float(np.median(np.abs(evidence)))
-    steepest = SLOPE + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
+    # Of two classes, evidence of a model that hardly knows anything is small, and yet tells.
+    dim = max(0.0, 1 - share.trust - share.shape) if m == 2 else 0.0
+    steepest = SLOPE * (1 + dim) + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
     return min(steepest, min(log_odds, _MOST_LOG_ODDS) / max(typical, 1e-9))
 
 

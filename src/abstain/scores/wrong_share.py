@@ -66,6 +66,9 @@ _KEPT = 0.54  # part of a weak model's errors that its whole training keeps wher
 # Standard errors of a share told by how errors fade, of many classes, from which it is not quite,
 # and not, heard: where classes overlap a plateau is further off than even a vague one.
 _VAGUE = (0.1, 0.2)
+# Of two classes, the part of a vague share that is heard: a model that hardly knows anything errs
+# too, and that all labels which it contradicts are wrong is less likely still.
+_DIMLY = 0.3
 _KEPT_VARIES = 0.08  # its standard deviation
 # Part of the errors that a model may keep even where it is quite sure, and which says that it is
 # weak; if of the labels contradicted there, this part may be, and is, told by unlike classes.
@@ -239,7 +242,7 @@ def share_by_whole_training(
     if two is not None:
         unspoilt = two.unspoilt(held_out)
         errs = max(doubt, unspoilt * two.surely_less_than(seen))
-        value += two.told * (two.beside(seen, errs) - value)
+        value += max(two.told, _DIMLY) * (two.beside(seen, errs) - value)
         counts = two.among(counts)
         shape = doubt * two.told
         high = max(high, max(value, two.rate if two.told else 0.0) + _Z * two.error)
