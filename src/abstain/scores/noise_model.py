@@ -29,8 +29,9 @@ SLOPE = 2.4
 """How much a unit of evidence counts. On planted errors the slope of the truth was within a third
 of this in most runs, whatever the set, the noise and its rate; one that was fitted to the verdict
 of the first epochs was further off."""
-# The same where the shape of the evidence is known: it may be small, and yet tell much.
-_SLOPE_BY_SHAPE = 3.0
+# The same where the shape of the evidence is known: it may be small, and yet tell much; and of two
+# classes that a model hardly tells, of which it is smaller still.
+_SLOPE_BY_SHAPE, _SLOPE_IF_DIM = 3.0, 5.8
 # Of a unit of prior odds, where the model is trusted. On planted errors more ranks wrong labels of
 # single classes better, and less those of a model that mixes classes up; and 1 is what it would be
 # if beliefs in a sample's classes were independent of which classes are mixed up.
@@ -151,9 +152,8 @@ def _slope(evidence: Floats, share: WrongShare) -> float:
     towards = share.anywhere / (m - 1) + (1 - share.anywhere) * learnt
     log_odds = typical_log_odds(mistaken(excess, rate, m), towards, m, rate)
     typical = float(np.median(np.abs(evidence)))
-    # Of two classes, evidence of a model that hardly knows anything is small, and yet tells.
     dim = max(0.0, 1 - share.trust - share.shape) if m == 2 else 0.0
-    steepest = SLOPE * (1 + dim) + share.shape * (_SLOPE_BY_SHAPE - SLOPE)
+    steepest = SLOPE + share.shape * (_SLOPE_BY_SHAPE - SLOPE) + dim * (_SLOPE_IF_DIM - SLOPE)
     return min(steepest, min(log_odds, _MOST_LOG_ODDS) / max(typical, 1e-9))
 
 
