@@ -14,15 +14,15 @@ from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
+from abstain.scores.out_of_sample import share_out_of_sample
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
 from abstain.scores.ramp import ramp
 from abstain.scores.two_classes import TwoClasses
+from abstain.scores.whole_training import share_by_whole_training
 from abstain.scores.wrong_share import (
     WrongShare,
     share_by_first_epochs,
     share_by_one_epoch,
-    share_by_whole_training,
-    share_out_of_sample,
 )
 
 Floats: TypeAlias = npt.NDArray[np.float32]
