@@ -31,7 +31,8 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
     for path in files:
         if path.stat().st_size == 0:
             raise DataError(f"{path} must hold rows, got an empty file; write it again")
-    kept_as_text = [options.label or "label", "id"]
+    # New categories may all look like numbers (007), which those of the training did not.
+    kept_as_text = [options.label or "label", "id", *(options.categories or ())]
     if sum(_table_bytes(path) for path in files) <= options.memory_budget:
         tables = [_checked(path, kept_as_text) for path in files]
         try:

@@ -1,18 +1,17 @@
 """Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from abstain.data.as_trained import check_dates, check_no_texts, is_date, is_number
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
@@ -21,6 +20,7 @@ from abstain.errors import DataError
 
 _MOST_CATEGORIES = 256
 """Of one column: each becomes an input of the network."""
+_LIKE_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")  # which is the month?
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class TableEncoder(Encoder):
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gaps: tuple[int, ...] = ()
     """Columns with missing values, by number."""
+    dates: tuple[str, ...] | None = None
+    """Columns of dates, which are numbers too; None of an earlier encoder, which did not say."""
     kind: Kind = "table"
 
     @classmethod
@@ -56,14 +58,16 @@ class TableEncoder(Encoder):
         std[std <= 1e-7 * mean.abs()] = 1.0
         std[std == 0] = 1.0
         gaps = tuple(missing.nonzero().flatten().tolist())
-        return cls(mean.float(), std.float(), data.columns, data.categories, gaps)
+        return cls(mean.float(), std.float(), data.columns, data.categories, gaps, data.dates)
 
     @classmethod
     def restore(cls, about: dict[str, Any]) -> Self:
-        """Rebuild from what `save` wrote; earlier encoders know neither categories nor gaps."""
+        """Rebuild from what `save` wrote; earlier encoders know no categories, gaps or dates."""
         mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
         categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
-        return cls(mean, std, tuple(about["columns"]), categories, tuple(about.get("gaps", ())))
+        gaps, dates = tuple(about.get("gaps", ())), about.get("dates")
+        dates = None if dates is None else tuple(dates)
+        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -84,14 +88,16 @@ class TableEncoder(Encoder):
             "std": self.std.tolist(),
             "categories": self.categories,
             "gaps": self.gaps,
+            "dates": self.dates,
         }
         (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
         if isinstance(data, LabeledData):
-            self._check_no_texts(data)
+            check_no_texts(data, self.columns, self.categories, self.dates)
             self.check_kind(data)
+            check_dates(data, self.columns, self.dates)
         categories = data.categories if isinstance(data, LabeledData) else self.categories
         known = {name: tuple(categories.get(name, ())) for name in self.categories}
         if known != self.categories:
@@ -100,16 +106,6 @@ class TableEncoder(Encoder):
                 "with categories="
             )
         return super().encode(data)
-
-    def _check_no_texts(self, data: LabeledData) -> None:
-        """Raise where a column of numbers or dates now holds texts: one is enough to make it so."""
-        if data.kind == "text" and data.columns == self.columns:  # a table of one column
-            _check_texts(data, self.columns[0], [str(data.inputs[k]) for k in range(len(data))])
-        # Of arrays no names are known, but that they held no texts.
-        used = self.columns or tuple(data.categories)
-        for name in data.categories:
-            if name in used and name not in self.categories:
-                _check_texts(data, name, _category_of_each(data, name))
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -167,7 +163,7 @@ def _check_repeated(data: LabeledData) -> None:
     """Raise where texts are no categories: hardly any two rows share one."""
     for name, known in data.categories.items():
         if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
-            words = [text for text in known if not _is_number_or_date(text)]
+            words = [text for text in known if not is_number(text) and not is_date(text)]
             if len(words) < len(known) / 2:
                 found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
                 remedy = "leave such values empty" if words else "convert it to numbers"
@@ -175,44 +171,10 @@ def _check_repeated(data: LabeledData) -> None:
                     f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
                     f"{found}; {remedy}, or leave it out with ignore={name!r}"
                 )
+            dates = "dates are to be written 2024-02-29; " * all(map(_LIKE_DATE.match, known))
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {many(len(data), 'row')} ({some(known, 3)}); leave it out with "
+                f"ones in {many(len(data), 'row')} ({some(known, 3)}); {dates}leave it out with "
                 f"ignore={name!r}, or train on it alone, as text, with features={name!r}"
             )
-
-
-def _check_texts(data: LabeledData, column: str, texts: Sequence[str]) -> None:
-    """Raise with the texts that are neither numbers nor dates, and with their rows."""
-    filled = [k for k, text in enumerate(texts) if text.strip()]
-    if not filled:
-        return  # all are missing, as in a column without texts
-    rows = [k for k in filled if not _is_number_or_date(texts[k])] or filled
-    found = list(dict.fromkeys(texts[k] for k in rows))
-    raise DataError(
-        f"column {column!r} of {data.name} must hold numbers, or dates (ISO 8601) of one form, as "
-        f"in the training data, got {some(found)} in {'row' if len(rows) == 1 else 'rows'} "
-        f"{some(rows)}; correct such values, or leave out their rows"
-    )
-
-
-def _category_of_each(data: LabeledData, column: str) -> list[str]:
-    """The text that each row has in a column of categories, empty where it has none."""
-    known, at = data.categories[column], data.columns.index(column)
-    numbers = torch.cat([rows[:, at] for rows in blocks(data.inputs)]).tolist()
-    return ["" if math.isnan(number) else known[int(number)] for number in numbers]
-
-
-def _is_number_or_date(text: str) -> bool:
-    """Whether a text by itself is a number, or a day or moment that there is.
-
-    >>> [_is_number_or_date(text) for text in ("1e3", "2023-02-28", "2023-02-30", "soon")]
-    [True, True, False, False]
-    """
-    read: Callable[[str], object]
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            read(text)
-            return True
-    return False
