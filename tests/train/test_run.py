@@ -404,3 +404,18 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
     caplog.clear()
     train(folder=tmp_path / "run", resume=True)
     assert "several sizes" not in caplog.text  # said once
+
+
+def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
+    rng = np.random.default_rng(0)
+    label = np.arange(60) % 2
+    x = rng.normal(size=(60, 2)) + 3 * label[:, None]
+    x[7, 1] = 1e30
+    trained = train((x, label), Recipe(epochs=20, warm_up=1, batch=4, precision="fp32"))
+    told = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
+    assert f"{told} column 1 (1e+30 in row 7); correct them" in caplog.text
+    caplog.clear()
+    assert (predict_from(trained, x[:7]).predicted == label[:7]).mean() > 0.8
+    assert caplog.text == ""
+    predict_from(trained, x[[7, 0]] * -1)
+    assert f"{told} column 1 (-1e+30 in row 0); correct them" in caplog.text

@@ -15,6 +15,7 @@ from abstain.data.as_trained import check_dates, check_no_texts, is_date, is_num
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
+from abstain.data.spread import spread_of
 from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
 
@@ -39,35 +40,28 @@ class TableEncoder(Encoder):
     """Columns with missing values, by number."""
     dates: tuple[str, ...] | None = None
     """Columns of dates, which are numbers too; None of an earlier encoder, which did not say."""
+    limit: Tensor | None = None
+    """How far from 0 numbers may go; None of an earlier encoder, which let them go anywhere."""
     kind: Kind = "table"
 
     @classmethod
     def fit(cls, data: LabeledData) -> Self:
-        """Mean and spread in float64, in two passes over blocks, so that lazy tables do too."""
+        """Mean and spread, and which columns had gaps."""
         _check_repeated(data)
-        total = missing = squares = torch.zeros((), dtype=torch.float64)
-        for rows in blocks(data.inputs):
-            total = total + rows.double().nansum(0)
-            missing = missing + rows.isnan().sum(0)
-        count = (len(data) - missing).clamp(min=1)
-        mean = total / count
-        for rows in blocks(data.inputs):
-            squares = squares + ((rows.double() - mean) ** 2).nansum(0)
-        std = (squares / count).sqrt()
-        # A column that never varies says nothing; rounding must not blow it up.
-        std[std <= 1e-7 * mean.abs()] = 1.0
-        std[std == 0] = 1.0
-        gaps = tuple(missing.nonzero().flatten().tolist())
-        return cls(mean.float(), std.float(), data.columns, data.categories, gaps, data.dates)
+        spread = spread_of(data.inputs)
+        gaps = tuple(spread.missing.nonzero().flatten().tolist())
+        named = (data.columns, data.categories, gaps, data.dates)
+        return cls(spread.mean, spread.std, *named, limit=spread.limit)
 
     @classmethod
     def restore(cls, about: dict[str, Any]) -> Self:
-        """Rebuild from what `save` wrote; earlier encoders know no categories, gaps or dates."""
+        """Rebuild from what `save` wrote; earlier encoders know less than mean, std and columns."""
         mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
         categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
-        gaps, dates = tuple(about.get("gaps", ())), about.get("dates")
-        dates = None if dates is None else tuple(dates)
-        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates)
+        gaps = tuple(about.get("gaps", ()))
+        dates = tuple(about["dates"]) if "dates" in about else None
+        limit = torch.tensor(about["limit"]) if "limit" in about else None
+        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates, limit)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -88,8 +82,11 @@ class TableEncoder(Encoder):
             "std": self.std.tolist(),
             "categories": self.categories,
             "gaps": self.gaps,
-            "dates": self.dates,
         }
+        if self.dates is not None:
+            about["dates"] = self.dates
+        if self.limit is not None:
+            about["limit"] = self.limit.tolist()
         (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
@@ -107,6 +104,40 @@ class TableEncoder(Encoder):
             )
         return super().encode(data)
 
+    def too_far(self, data: LabeledData) -> list[str]:
+        """Columns with values that lie too far out to be taken at their word, each with the first.
+
+        >>> rows = torch.arange(40.0)[:, None]
+        >>> rows[7] = 1e30
+        >>> data = LabeledData(inputs=rows, given=torch.zeros(40, dtype=torch.int64), kind="table",
+        ...                    classes=("a",), ids=[str(k) for k in range(40)], columns=("size",))
+        >>> TableEncoder.fit(data).too_far(data)
+        ['size (1e+30 in row 7)']
+        """
+        if self.limit is None:
+            return []
+        order = list(self._order(data.columns, len(self.mean)))
+        count = torch.zeros(len(self.mean), dtype=torch.int64)
+        first: dict[int, tuple[int, float]] = {}
+        start = 0
+        for rows in blocks(data.inputs):
+            values = rows[:, order].float()
+            far = self._standardised(values).abs() > self.limit
+            count += far.sum(0)
+            for k in far.any(0).nonzero().flatten().tolist():
+                row = int(far[:, k].nonzero()[0])
+                first.setdefault(k, (start + row, float(values[row, k])))
+            start += len(rows)
+        told = []
+        for k, name in self._numbered():
+            if k in first and name not in self.categories:
+                row, value = first[k]
+                read = data.read(name, value)
+                shown = f"{read:.7g}" if isinstance(read, float) else read
+                more = f" and {int(count[k]) - 1:,} more" if count[k] > 1 else ""
+                told.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
+        return told
+
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
             return torch.empty((0, *self.input_shape))
@@ -123,7 +154,9 @@ class TableEncoder(Encoder):
 
     def _encoded(self, rows: Tensor) -> Tensor:
         """Rows whose columns are in order, as the model sees them."""
-        numbers = (rows - self.mean) / self.std
+        numbers = self._standardised(rows)
+        if self.limit is not None:
+            numbers = numbers.clamp(-self.limit, self.limit)
         if not self.gaps and not self.categories:
             return numbers
         missing = rows.isnan()
@@ -136,6 +169,9 @@ class TableEncoder(Encoder):
             else:
                 parts.append(numbers[:, k, None].masked_fill(missing[:, k, None], 0.0))
         return torch.cat([*parts, missing[:, list(self.gaps)].float()], dim=1)
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        return (rows - self.mean) / self.std
 
     def _numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.columns or [""] * len(self.mean)))

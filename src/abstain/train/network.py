@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from abstain.data import Encoder, LabeledData
+from abstain.data.encode_table import TableEncoder
 from abstain.data.labels import spelt_alike
 from abstain.data.wording import some
 from abstain.errors import AbstainError
@@ -74,6 +75,17 @@ def warn_of_spellings(data: LabeledData) -> None:
             "alike if they are the same",
             data.name,
             some(pairs),
+        )
+
+
+def warn_of_far_values(data: LabeledData, encoder: Encoder) -> None:
+    """Say which numbers of a table are not taken at their word: they are slips, or mean a gap."""
+    if isinstance(encoder, TableEncoder) and (found := encoder.too_far(data)):
+        _log.warning(
+            "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "
+            "correct them, or leave them empty",
+            data.name,
+            some(found),
         )
 
 

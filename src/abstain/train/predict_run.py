@@ -21,6 +21,7 @@ from abstain.errors import AbstainError
 from abstain.losses import abstention, belief
 from abstain.train.batches import Batches, resident
 from abstain.train.folder import RunFolder
+from abstain.train.network import warn_of_far_values
 from abstain.train.predictions import Predictions, ScoreName
 from abstain.train.trained import Trained
 
@@ -103,6 +104,7 @@ class FinishedRun:
         """Predictions for all of a source, none held back."""
         data = self._read(source, options, labelled=compare)
         logits = self._logits(data, show=show)
+        warn_of_far_values(data, self.encoder)
         if not bool(torch.isfinite(logits).all()):
             raise AbstainError(
                 f"{self.name} must hold a model that gives numbers, got NaN or infinity from it: "

@@ -29,6 +29,7 @@ from abstain.train.loop import Loop, Task
 from abstain.train.network import (
     network_for,
     tell_of_scaling,
+    warn_of_far_values,
     warn_of_large_images,
     warn_of_spellings,
 )
@@ -110,6 +111,7 @@ def train(
     if state.is_main_process and about is None:
         tell_of_scaling(data)
         warn_of_spellings(data)
+        warn_of_far_values(data, encoder)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
