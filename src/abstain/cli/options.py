@@ -96,6 +96,7 @@ Out: TypeAlias = Annotated[
 SaveEvery: TypeAlias = Annotated[
     float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=RUN)
 ]
+SAVE_EVERY = 60.0
 DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Show the resolved recipe and stop.", rich_help_panel=RUN)
 ]
