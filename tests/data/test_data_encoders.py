@@ -146,7 +146,29 @@ def test_grey_images_fit_a_model_of_colour_images_but_not_the_other_way_round(tm
 def test_constant_column_becomes_zero_and_stays_tame(constant):
     encoder = fit_encoder(table([[constant, 1.0], [constant, 2.0], [constant, 3.0]]))
     assert encoder.encode(torch.tensor([[constant, 2.0]])).abs().max() < 1e-5
-    assert encoder.encode(torch.tensor([[constant + 1, 2.0]])).abs().max() < 1.1
+    # No weight was learnt for what it might be otherwise.
+    new = table([[constant + 1, 2.0], [constant - 1e9, 2.0]])
+    assert encoder.encode(new).abs().max() == 0
+    assert encoder.too_far(new) == []
+
+
+def test_a_column_that_varies_by_less_than_a_float_can_tell_is_constant():
+    """Seconds since 1970 came in steps of 128, as they were rounded."""
+    seconds = 1_700_000_000 + np.arange(120)
+    encoder = fit_encoder(data := table(np.stack([seconds, np.arange(120)], axis=1)))
+    assert encoder.encode(data)[:, 0].abs().max() == 0
+
+
+def test_a_column_without_a_value_is_not_asked_for_one(tmp_path):
+    nan = float("nan")
+    encoder = fit_encoder(data := table([[nan, 1.0, nan], [nan, 2.0, 3.0]], ("a", "b", "c")))
+    assert (encoder.columns, encoder.input_shape) == (("b", "c"), (3,))
+    assert encoder.encode(data).tolist() == [[-1, 0, 1], [1, 0, 0]]
+    new = table([[1e3, 1.0, 3.0]], ("a", "b", "c"))
+    assert encoder.encode(new).tolist() == [[-1, 0, 0]]
+    assert encoder.encode(table([[1.0, 3.0]], ("b", "c"))).tolist() == [[-1, 0, 0]]
+    with pytest.raises(DataError, match="feature columns of data must hold values, got none in a"):
+        fit_encoder(table([[nan], [nan]], ("a",)))
 
 
 def test_new_columns_are_matched_by_name():

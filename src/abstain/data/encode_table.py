@@ -21,7 +21,11 @@ from abstain.errors import DataError
 
 _MOST_CATEGORIES = 256
 """Of one column: each becomes an input of the network."""
-_LIKE_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")  # which is the month?
+_FORMS = {
+    "write dates as 2024-02-29": re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}( .*)?"),
+    "write numbers as 1234.5": re.compile(r"[^\w.]*\d[\d.,' ]*[^\w.]*"),  # $1,234.50 and 12%
+}
+"""What texts may be meant to be that the reader does not take for it: which is the month?"""
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,25 @@ class TableEncoder(Encoder):
 
     @classmethod
     def fit(cls, data: LabeledData) -> Self:
-        """Mean and spread, and which columns had gaps."""
+        """Mean and spread of the columns that hold values, and which of them had gaps."""
         _check_repeated(data)
         spread = spread_of(data.inputs)
-        gaps = tuple(spread.missing.nonzero().flatten().tolist())
-        named = (data.columns, data.categories, gaps, data.dates)
-        return cls(spread.mean, spread.std, *named, limit=spread.limit)
+        # Of a column without a value nothing is learnt; where none has a name, none is left out.
+        used = ((spread.missing < len(data)) | (not data.columns)).nonzero().flatten()
+        if not len(used):
+            raise DataError(
+                f"feature columns of {data.name} must hold values, got none in {some(data.columns)}"
+            )
+        columns = tuple(data.columns[k] for k in used.tolist()) if data.columns else ()
+        return cls(
+            mean=spread.mean[used],
+            std=spread.std[used],
+            columns=columns,
+            categories={x: known for x, known in data.categories.items() if x in columns},
+            gaps=tuple(spread.missing[used].nonzero().flatten().tolist()),
+            dates=data.dates,
+            limit=spread.limit[used],
+        )
 
     @classmethod
     def restore(cls, about: dict[str, Any]) -> Self:
@@ -122,7 +139,7 @@ class TableEncoder(Encoder):
         start = 0
         for rows in blocks(data.inputs):
             values = rows[:, order].float()
-            far = self._standardised(values).abs() > self.limit
+            far = (self._standardised(values).abs() > self.limit) & (self.limit > 0)
             count += far.sum(0)
             for k in far.any(0).nonzero().flatten().tolist():
                 row = int(far[:, k].nonzero()[0])
@@ -207,10 +224,11 @@ def _check_repeated(data: LabeledData) -> None:
                     f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
                     f"{found}; {remedy}, or leave it out with ignore={name!r}"
                 )
-            dates = "dates are to be written 2024-02-29; " * all(map(_LIKE_DATE.match, known))
+            forms = [form for form, like in _FORMS.items() if all(map(like.fullmatch, known))]
+            written = "".join(f"{form}; " for form in forms[:1])
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {many(len(data), 'row')} ({some(known, 3)}); {dates}leave it out with "
+                f"ones in {many(len(data), 'row')} ({some(known, 3)}); {written}leave it out with "
                 f"ignore={name!r}, or train on it alone, as text, with features={name!r}"
             )

@@ -24,7 +24,10 @@ class Spread:
     mean: Tensor
     std: Tensor
     limit: Tensor
-    """How far from the mean a standardised value is let go: none that is not absurd goes beyond."""
+    """How far from the mean a standardised value is let go: none that is not absurd goes beyond.
+
+    Not at all in a column that never varied: no weight was learnt for it.
+    """
     missing: Tensor
     """How many values are."""
 
@@ -82,11 +85,12 @@ class _Moments:
         return self.std <= 1e-7 * self.mean.abs()  # but for rounding
 
     def spread(self) -> Spread:
-        # A column that never varies says nothing; rounding must not blow it up.
+        # Rounding must not blow up a column that never varies.
         mean, std = self.mean.float(), self.std.masked_fill(self.is_constant, 1.0).float()
         # By the arithmetic of the encoder, so that no value of the training is changed by a bit.
         ends = torch.stack([self.smallest, self.largest]).float()
-        limit = ((ends - mean) / std).abs().amax(0).nan_to_num(posinf=_TAME).clamp(min=_TAME)
+        limit = ((ends - mean) / std).abs().amax(0).clamp(min=_TAME)
+        limit = limit.masked_fill(self.is_constant, 0.0)
         return Spread(mean, std, limit, self.missing)
 
 
