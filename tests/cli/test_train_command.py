@@ -198,7 +198,7 @@ TWO = "two.npz"
         ("blobs.npz --method aes --rate 0.9", "rate"),
         ("blobs.npz --method coteaching-plus", "rate must be given for method 'coteaching-plus'"),
         ("blobs.npz --epochs 0", "epochs must be a whole number, at least 1, got 0"),
-        ("blobs.npz --epochs 3 --warm-up 3", "warm_up must be less than epochs, 3, got 3"),
+        ("blobs.npz --epochs 3 --warm-up 3", "--warm-up must be less than epochs, 3, got 3"),
         ("blobs.npz --batch 0", "batch must be a whole number, at least 1, got 0"),
         ("blobs.npz --lr 0", "--learning-rate must be greater than 0"),
         ("blobs.npz --lr nan", "--learning-rate must be greater than 0"),

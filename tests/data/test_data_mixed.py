@@ -152,7 +152,8 @@ def test_new_data_are_numbered_as_the_training_data_were(tmp_path):
     with pytest.raises(DataError, match="numbered as those of the training data"):
         encoder.encode(load(new, **as_trained))
     encoded = encoder.encode(load(new, **as_trained, categories=data.categories))
-    # A city that training did not have is none of its cities.
+    # A city that training did not have is none of its cities, and the data say so.
+    assert load(new, **as_trained, categories=data.categories).unknown == ("city (Bonn in row 0)",)
     assert encoded[:, :2].tolist() == [[0, 0], [0, 1]]
     assert encoded[:, 3:].tolist() == [[1, 0], [0, 1]]
 
@@ -291,8 +292,16 @@ def test_a_date_that_does_not_exist_is_named_before_the_training(tmp_path):
 def test_dates_that_are_not_iso_are_named_before_the_training():
     days = [f"{k:02}/01/2023" for k in range(1, 29)]
     frame = pd.DataFrame({"day": days, "x": 1.5, "label": [*"ab" * 14]})
+    with pytest.raises(DataError, match=r"'day' .* got 28 different .*; write dates as 2024-02-29"):
+        fit_encoder(load(frame))
+
+
+@pytest.mark.parametrize("form", ["${:,.2f}", "{:.1f} %", "{:,.0f}", "-{:_.1f}€"])
+def test_numbers_that_are_written_for_people_are_named(form):
+    prices = [form.format(1000 * k + 0.5).replace("_", " ") for k in range(1, 29)]
+    frame = pd.DataFrame({"price": prices, "x": 1.5, "label": [*"ab" * 14]})
     with pytest.raises(
-        DataError, match=r"'day' .* got 28 different .*; dates are to be written 20"
+        DataError, match=r"'price' .* got 28 different .*; write numbers as 1234\.5"
     ):
         fit_encoder(load(frame))
 

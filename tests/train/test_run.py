@@ -419,3 +419,19 @@ def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
     assert caplog.text == ""
     predict_from(trained, x[[7, 0]] * -1)
     assert f"{told} column 1 (-1e+30 in row 0); correct them" in caplog.text
+
+
+def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
+    rows = [f"{k},{('gold', 'basic')[k % 2]},{'yn'[k % 2]}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,plan,label", *rows]))
+    (tmp_path / "new.csv").write_text("\n".join(["x,plan,label", "1,GOLD,y", "2,,n", "3,GOLD,y"]))
+    trained = train(tmp_path / "t.csv", SHORT, test=tmp_path / "new.csv")
+    told = "categories of new that the training data do not have count as missing: plan (GOLD in "
+    assert f"{told}row 0 and 1 more; did you mean gold?)" in caplog.text
+    caplog.clear()
+    predict_from(trained, tmp_path / "new.csv")
+    assert told in caplog.text
+    (tmp_path / "less.csv").write_text("x\n1\n")
+    lacks = r"less.csv must have the columns that the model was trained on, got no plan; its col"
+    with pytest.raises(AbstainError, match=lacks):
+        predict_from(trained, tmp_path / "less.csv")

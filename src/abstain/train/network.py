@@ -78,8 +78,14 @@ def warn_of_spellings(data: LabeledData) -> None:
         )
 
 
-def warn_of_far_values(data: LabeledData, encoder: Encoder) -> None:
-    """Say which numbers of a table are not taken at their word: they are slips, or mean a gap."""
+def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
+    """Say which values of a table are not taken at their word: slips, or what no model knows."""
+    if data.unknown:
+        _log.warning(
+            "categories of %s that the training data do not have count as missing: %s",
+            data.name,
+            some(data.unknown),
+        )
     if isinstance(encoder, TableEncoder) and (found := encoder.too_far(data)):
         _log.warning(
             "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "

@@ -29,9 +29,9 @@ from abstain.train.loop import Loop, Task
 from abstain.train.network import (
     network_for,
     tell_of_scaling,
-    warn_of_far_values,
     warn_of_large_images,
     warn_of_spellings,
+    warn_of_values,
 )
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
@@ -111,7 +111,9 @@ def train(
     if state.is_main_process and about is None:
         tell_of_scaling(data)
         warn_of_spellings(data)
-        warn_of_far_values(data, encoder)
+        for part in (data, test_data):
+            if part is not None:
+                warn_of_values(part, encoder)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
