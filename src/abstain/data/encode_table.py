@@ -15,7 +15,7 @@ from abstain.data.as_trained import check_dates, check_no_texts, is_date, is_num
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
-from abstain.data.spread import spread_of
+from abstain.data.spread import is_beyond, spread_of
 from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
 
@@ -139,7 +139,7 @@ class TableEncoder(Encoder):
         start = 0
         for rows in blocks(data.inputs):
             values = rows[:, order].float()
-            far = (self._standardised(values).abs() > self.limit) & (self.limit > 0)
+            far = is_beyond(self._standardised(values), self.limit)
             count += far.sum(0)
             for k in far.any(0).nonzero().flatten().tolist():
                 row = int(far[:, k].nonzero()[0])

@@ -31,6 +31,15 @@ class Spread:
     missing: Tensor
     """How many values are."""
 
+    def is_beyond(self, rows: Tensor) -> Tensor:
+        """Which values lie too far out to be taken at their word."""
+        return is_beyond((rows - self.mean) / self.std, self.limit)
+
+
+def is_beyond(standardised: Tensor, limit: Tensor) -> Tensor:
+    """Which values go beyond the limit of their column, where it has one but 0."""
+    return (standardised.abs() > limit) & (limit > 0)
+
 
 def spread_of(inputs: Inputs) -> Spread:
     """Mean and standard deviation of what is there and not absurd.

@@ -89,7 +89,7 @@ def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
     if isinstance(encoder, TableEncoder) and (found := encoder.too_far(data)):
         _log.warning(
             "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "
-            "correct them, or leave them empty",
+            "correct them if they are slips",
             data.name,
             some(found),
         )
