@@ -435,3 +435,6 @@ def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
     lacks = r"less.csv must have the columns that the model was trained on, got no plan; its col"
     with pytest.raises(AbstainError, match=lacks):
         predict_from(trained, tmp_path / "less.csv")
+    (tmp_path / "less.csv").write_text("x,size,label\n1,2,y\n")
+    with pytest.raises(AbstainError, match="columns of the training data, got none called plan"):
+        train(tmp_path / "t.csv", SHORT, test=tmp_path / "less.csv")

@@ -112,14 +112,17 @@ class TableEncoder(Encoder):
             check_no_texts(data, self.columns, self.categories, self.dates)
             self.check_kind(data)
             check_dates(data, self.columns, self.dates)
-        categories = data.categories if isinstance(data, LabeledData) else self.categories
-        known = {name: tuple(categories.get(name, ())) for name in self.categories}
-        if known != self.categories:
+            self._check_categories(data)
+        return super().encode(data)
+
+    def _check_categories(self, data: LabeledData) -> None:
+        # A column that is not there is named later.
+        shared = [x for x in self.categories if x in data.columns or not data.columns]
+        if any(tuple(data.categories.get(name, ())) != self.categories[name] for name in shared):
             raise DataError(
                 "categories must be numbered as those of the training data; load the new data "
                 "with categories="
             )
-        return super().encode(data)
 
     def too_far(self, data: LabeledData) -> list[str]:
         """Columns with values that lie too far out to be taken at their word, each with the first.
