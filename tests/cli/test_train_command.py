@@ -112,6 +112,12 @@ def test_a_dry_run_shows_the_resolved_recipe_and_makes_nothing(here, as_json):
     assert sorted(p for p in here.iterdir() if p.name != "cache") == before
 
 
+def test_a_dry_run_shows_the_source_by_its_name_whatever_that_is(here):
+    (here / "it's [red]mine[").mkdir()
+    (here / "blobs.npz").rename(here / "it's [red]mine[" / "b].npz")
+    assert "source         it's [red]mine[/b].npz" in run("it's [red]mine[/b].npz", "--dry-run")
+
+
 def test_run_again_from_a_folder_gives_identical_weights(here):
     settings = ["--epochs", 3, "--flip", 0.3, "--seed", 4, "--lr", 0.01, "--clip", 1]
     run("blobs.npz", *settings, "--out", "one")

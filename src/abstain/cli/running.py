@@ -84,7 +84,7 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
     table = Table("setting", "value", box=None)
     for name, value in {**about, **values}.items():
         table.add_row(name, str(value))
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)  # a source may be called so
 
 
 def feature_option(features: list[str] | None) -> str | list[str] | None:
