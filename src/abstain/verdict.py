@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -283,7 +284,7 @@ class SavedAudit:
             if (place / "run.json").exists():
                 raise AbstainError(
                     f"{folder} must be a finished audit, but has no verdict yet; go on with: "
-                    f"abstain audit --resume {folder}"
+                    f"abstain audit --resume {quote(str(folder))}"
                 ) from None
             raise AbstainError(
                 f"audit must be the folder of an audit, got {folder}: {error}"
@@ -291,7 +292,7 @@ class SavedAudit:
         if not isinstance(summary, dict) or summary.get("kind") != "audit":
             raise AbstainError(
                 f"audit must be the folder of an audit, got {folder}, which is that of a training; "
-                f"audit it with: abstain audit --resume {folder}"
+                f"audit it with: abstain audit --resume {quote(str(folder))}"
             )
         if summary.get("format") != FORMAT:
             raise AbstainError(

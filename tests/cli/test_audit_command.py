@@ -163,24 +163,26 @@ def test_ctrl_c_saves_and_resume_ends_with_the_same_verdict(here):
     # Long enough to be interrupted on any machine.
     settings = ["blobs.npz", "--epochs", "40", "--seed", "3", "--flip", "0.2"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "abstain", "audit", *settings, "--out", "one"],
+        [sys.executable, "-m", "abstain", "audit", *settings, "--out", "folder one"],
         cwd=here, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    last = here / "one" / "last.safetensors"
+    last = here / "folder one" / "last.safetensors"
     deadline = time.monotonic() + 60
     while not last.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, ""), error
-    assert error == "Interrupted and saved. Go on with: abstain audit --resume one\n"
+    told, command = error.rstrip("\n").split(" Go on with: ")
+    assert told == "Interrupted and saved."
+    assert command.endswith("abstain audit --resume 'folder one'")
     assert load_checkpoint(last).part("position")[1]["outcome"] == ""
-    assert not (here / "one" / "summary.json").exists()
-    run("audit", "--resume", "one")
+    assert not (here / "folder one" / "summary.json").exists()
+    subprocess.run(command, shell=True, cwd=here, env=ENV, capture_output=True, check=True)
     run("audit", *settings, "--out", "two")
-    verdicts = [(here / name / "issues.csv").read_bytes() for name in ("one", "two")]
+    verdicts = [(here / name / "issues.csv").read_bytes() for name in ("folder one", "two")]
     assert verdicts[0] == verdicts[1]
-    assert (here / "one" / "report.html").exists()
+    assert (here / "folder one" / "report.html").exists()
 
 
 def test_a_finished_training_can_be_audited_without_training_again(here):

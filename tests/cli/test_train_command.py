@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -111,6 +112,12 @@ def test_a_dry_run_shows_the_resolved_recipe_and_makes_nothing(here, as_json):
     assert sorted(p for p in here.iterdir() if p.name != "cache") == before
 
 
+def test_a_dry_run_shows_the_source_by_its_name_whatever_that_is(here):
+    (here / "it's [red]mine[").mkdir()
+    (here / "blobs.npz").rename(here / "it's [red]mine[" / "b].npz")
+    assert "source         it's [red]mine[/b].npz" in run("it's [red]mine[/b].npz", "--dry-run")
+
+
 def test_run_again_from_a_folder_gives_identical_weights(here):
     settings = ["--epochs", 3, "--flip", 0.3, "--seed", 4, "--lr", 0.01, "--clip", 1]
     run("blobs.npz", *settings, "--out", "one")
@@ -197,7 +204,7 @@ TWO = "two.npz"
         ("blobs.npz --method aes --rate 0.9", "rate"),
         ("blobs.npz --method coteaching-plus", "rate must be given for method 'coteaching-plus'"),
         ("blobs.npz --epochs 0", "epochs must be a whole number, at least 1, got 0"),
-        ("blobs.npz --epochs 3 --warm-up 3", "warm_up must be less than epochs, 3, got 3"),
+        ("blobs.npz --epochs 3 --warm-up 3", "--warm-up must be less than epochs, 3, got 3"),
         ("blobs.npz --batch 0", "batch must be a whole number, at least 1, got 0"),
         ("blobs.npz --lr 0", "--learning-rate must be greater than 0"),
         ("blobs.npz --lr nan", "--learning-rate must be greater than 0"),
@@ -323,13 +330,17 @@ def begin(here, *arguments, loaded="pass", made="pass", at_each_step="time.sleep
     )  # fmt: skip
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
+@pytest.mark.parametrize(
+    ("folder", "others"),
+    [("run", []), ("it's [bold]mine[/] :smile:", ["--save-every", "7.5", "--json"])],
+)
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here, folder, others):
     settings = ["blobs.npz", "--model", "net.py:Net", "--batch", 2, "--epochs", 12, "--flip", 0.2]
     # Measured anew for every run, "auto" is not the same for both when the machine is busy.
     settings += ["--precision", "fp32"]
-    process = begin(here, *settings, "--out", "run")
+    process = begin(here, *settings, *others, "--out", folder)
     deadline = time.monotonic() + 60
-    while not (here / "run" / "last.safetensors").exists():  # the first epoch is done
+    while not (here / folder / "last.safetensors").exists():  # the first epoch is done
         assert time.monotonic() < deadline
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
@@ -338,12 +349,17 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here):
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert output == ""
-    assert error == "Interrupted and saved. Go on with: abstain train --resume run\n"
-    at = load_checkpoint(here / "run" / "last.safetensors").part("position")[1]
+    told, command = error.rstrip("\n").split(" Go on with: ")
+    assert told == "Interrupted and saved."
+    assert command.endswith(shlex.join(["abstain", "train", "--resume", folder, *others]))
+    at = load_checkpoint(here / folder / "last.safetensors").part("position")[1]
     assert 29 <= at["step"] < 12 * 30  # on a busy machine, before the next one has begun
-    run("--resume", "run")
+    resumed = subprocess.run(
+        command, shell=True, cwd=here, env=ENV, capture_output=True, check=True
+    )
+    assert resumed.stdout.startswith(b"{" if others else b"Done: all 12 epochs are done")
     run(*settings, "--out", "whole")
-    assert weights(here / "run") == weights(here / "whole")
+    assert weights(here / folder) == weights(here / "whole")
 
 
 def test_ctrl_c_before_the_training_is_quiet_too(here):

@@ -105,6 +105,13 @@ def test_frame_with_index_ids():
         load(pd.concat([frame, frame.iloc[:1]]))
 
 
+def test_columns_of_a_frame_may_be_sparse():
+    frame = pd.DataFrame({"a": [1.5, 2.5] * 2, "city": ["Oslo", "Rome"] * 2, "label": list("xyxy")})
+    dummies = pd.get_dummies(frame, columns=["city"], sparse=True)
+    dense = pd.get_dummies(frame, columns=["city"])
+    assert torch.equal(load(dummies).inputs, load(dense).inputs)
+
+
 def test_columns_of_a_frame_may_be_numbered():
     frame = pd.DataFrame([[1.5, 2.5, "x"], [3.5, 4.5, "y"]] * 2)
     data = load(frame, label=2, ignore=frame.columns[0])

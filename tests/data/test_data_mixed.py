@@ -1,6 +1,7 @@
 """Tables as people have them: categories, dates, gaps, and columns that say nothing."""
 
 import datetime
+import json
 import pickle
 import re
 
@@ -151,7 +152,8 @@ def test_new_data_are_numbered_as_the_training_data_were(tmp_path):
     with pytest.raises(DataError, match="numbered as those of the training data"):
         encoder.encode(load(new, **as_trained))
     encoded = encoder.encode(load(new, **as_trained, categories=data.categories))
-    # A city that training did not have is none of its cities.
+    # A city that training did not have is none of its cities, and the data say so.
+    assert load(new, **as_trained, categories=data.categories).unknown == ("city (Bonn in row 0)",)
     assert encoded[:, :2].tolist() == [[0, 0], [0, 1]]
     assert encoded[:, 3:].tolist() == [[1, 0], [0, 1]]
 
@@ -165,6 +167,20 @@ def test_categories_that_look_like_numbers_in_new_data(tmp_path):
     new = write(tmp_path / "new.csv", [("1", "7")], "x,k")
     read = load(new, features=data.columns, categories=data.categories, labelled=False)
     assert encoder.encode(read)[0, 1:].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("memory_budget", [8, 1 << 20])
+@pytest.mark.parametrize("value", ["007", "7.0", "True", "2024-02-29T00:00", "NA"])
+def test_categories_of_new_data_are_read_as_they_are_written(tmp_path, value, memory_budget):
+    """By themselves they are read as numbers, as truth or as moments, and were then unknown."""
+    rows = [(str(k), ("B", value)[k % 2], "ab"[k % 2]) for k in range(4)]
+    encoder = fit_encoder(data := load(write(tmp_path / "t.csv", rows, "x,k,label")))
+    new = write(tmp_path / "new.csv", [("1", value)] * 2, "x,k")
+    read = load(new, features=data.columns, categories=data.categories, labelled=False,
+                memory_budget=memory_budget)  # fmt: skip
+    encoded = encoder.encode(read)
+    place = 1 + data.categories["k"].index(value)
+    assert [float(encoded[k][place]) for k in range(2)] == [1, 1]
 
 
 def test_texts_where_training_had_numbers(tmp_path):
@@ -198,7 +214,65 @@ def test_a_date_that_does_not_exist_is_named(tmp_path, columns, new, named, memo
     )  # fmt: skip
     with pytest.raises(DataError, match=re.escape(named)) as error:
         encoder.encode(data)
-    assert "column 'joined' of new must hold numbers, or dates" in str(error.value)
+    assert "column 'joined' of new must hold dates (ISO 8601" in str(error.value)
+
+
+@pytest.mark.parametrize("columns", [["joined"], ["age", "joined"]])
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        (["20240229", "20240301"], "got 2.024023e+07, 2.02403e+07 in rows 0, 1;"),
+        (["", "45351"], "got 45351 in row 1;"),  # as spreadsheets count days
+        (["2024-02-29", "2024"], "got 2024 in row 1;"),
+        (["2024-02-29", "20240301"], "got 20240301 in row 1;"),
+        (["29/02/2024", "01/03/2024"], "got 29/02/2024, 01/03/2024 in rows 0, 1;"),
+    ],
+)
+def test_what_is_no_date_where_training_had_dates_is_named(tmp_path, columns, new, named):
+    """Numbers passed for days since 1970."""
+    encoder = fit_encoder(load(write(tmp_path / "t.csv"), features=columns))
+    encoder.save(tmp_path)
+    rows = [("x", "1", "Rome", joined, "yes") for joined in new]
+    data = load(write(tmp_path / "new.csv", rows), features=columns, labelled=False)
+    rule = "column 'joined' of new must hold dates (ISO 8601, 2024-02-29) of one form, as in the"
+    for known in (encoder, load_encoder(tmp_path)):
+        with pytest.raises(DataError, match=re.escape(named)) as error:
+            known.encode(data)
+        assert str(error.value).startswith(rule)
+
+
+def test_dates_where_training_had_numbers_are_named():
+    numbers = pd.DataFrame({"x": range(4), "y": range(4), "label": list("abab")})
+    encoder = fit_encoder(load(numbers))
+    of_arrays = fit_encoder(load((np.eye(4, 2), list("abab"))))
+    new = load(pd.DataFrame({"x": [1, 2], "y": ["", "2024-02-29"]}), labelled=False)
+    for known in (encoder, of_arrays):
+        with pytest.raises(
+            DataError, match=r"column 'y' of frame must hold numbers, .* got 2024-02-29 in row 1;"
+        ):
+            known.encode(new)
+
+
+def test_dates_that_are_all_missing_are_gaps(tmp_path):
+    rows = [
+        ("x", "1", "Rome", joined, "ab"[k % 2]) for k, joined in enumerate(["2024-02-29", ""] * 2)
+    ]
+    encoder = fit_encoder(load(write(tmp_path / "t.csv", rows), features=["age", "joined"]))
+    new = write(tmp_path / "new.csv", [("x", "1", "Rome", "", "a")] * 2)
+    encoded = encoder.encode(load(new, features=["age", "joined"], labelled=False))
+    assert encoded[:, 1:].tolist() == [[0, 1], [0, 1]]
+
+
+def test_an_encoder_that_did_not_remember_dates_takes_both(tmp_path):
+    fit_encoder(load(write(tmp_path / "t.csv"), features="joined")).save(tmp_path)
+    about = json.loads((tmp_path / "encoder.json").read_text())
+    del about["dates"]
+    (tmp_path / "encoder.json").write_text(json.dumps(about))
+    rows = [("x", "1", "Rome", joined, "yes") for joined in ("18262", "18263")]
+    days = load(write(tmp_path / "new.csv", rows), features="joined", labelled=False)
+    dates = load(tmp_path / "t.csv", features="joined")
+    encoder = load_encoder(tmp_path)
+    assert torch.equal(encoder.encode(days), encoder.encode(dates)[:2])
 
 
 def test_texts_that_are_all_empty_are_missing_numbers():
@@ -212,6 +286,23 @@ def test_a_date_that_does_not_exist_is_named_before_the_training(tmp_path):
     days = [f"2023-01-{k:02}" for k in range(1, 29)]
     frame = pd.DataFrame({"day": [*days, "2023-02-30"], "x": 1.5, "label": [*"ab" * 14, "a"]})
     with pytest.raises(DataError, match=r"'day' .* dates in every row, got 2023-02-30 among them"):
+        fit_encoder(load(frame))
+
+
+def test_dates_that_are_not_iso_are_named_before_the_training():
+    days = [f"{k:02}/01/2023" for k in range(1, 29)]
+    frame = pd.DataFrame({"day": days, "x": 1.5, "label": [*"ab" * 14]})
+    with pytest.raises(DataError, match=r"'day' .* got 28 different .*; write dates as 2024-02-29"):
+        fit_encoder(load(frame))
+
+
+@pytest.mark.parametrize("form", ["${:,.2f}", "{:.1f} %", "{:,.0f}", "-{:_.1f}€"])
+def test_numbers_that_are_written_for_people_are_named(form):
+    prices = [form.format(1000 * k + 0.5).replace("_", " ") for k in range(1, 29)]
+    frame = pd.DataFrame({"price": prices, "x": 1.5, "label": [*"ab" * 14]})
+    with pytest.raises(
+        DataError, match=r"'price' .* got 28 different .*; write numbers as 1234\.5"
+    ):
         fit_encoder(load(frame))
 
 

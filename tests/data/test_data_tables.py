@@ -202,8 +202,21 @@ def test_hub_layout_with_numbered_parts(tmp_path):
 def test_parts_with_other_columns(tmp_path):
     write(tmp_path / "train-0.csv", "x,label\n1,a\n")
     write(tmp_path / "train-1.csv", "z,label\n1,a\n")
-    with pytest.raises(DataError, match="must have the same columns"):
+    with pytest.raises(
+        DataError, match=r"same columns, got x, z in one of train-0.csv and train-1.csv only"
+    ):
         load(tmp_path)
+    write(tmp_path / "train-1.csv", "x,label\nred,a\n")
+    with pytest.raises(DataError, match=r"must have the same columns, got: .*x.* int64 vs string"):
+        load(tmp_path)
+
+
+def test_parts_may_be_read_as_different_numbers(tmp_path):
+    write(tmp_path / "train-0.csv", "x,y,label\n1,,a\n2,,b\n")
+    write(tmp_path / "train-1.csv", "y,x,label\n0.5,1.5,a\n,2,b\n")
+    data = load(tmp_path)
+    assert (data.columns, data.inputs[:, 0].tolist()) == (("x", "y"), [1, 2, 1.5, 2])
+    assert data.inputs[:, 1].isnan().tolist() == [True, True, False, True]
 
 
 def test_true_and_false_are_numbers(tmp_path):

@@ -296,6 +296,21 @@ def test_a_missing_category_is_compared_with_others_that_are_missing():
     assert cells[1:] == ["missing", "75% alike", "0% alike", "missing", "2", "missing"]
 
 
+def test_an_absurd_value_is_shown_and_has_no_part_in_means():
+    rows = torch.arange(60.0)[:, None].repeat(1, 2)
+    rows[7, 0] = 1e30
+    data = LabeledData(
+        inputs=rows,
+        given=torch.arange(60) % 2,
+        classes=("a", "b"),
+        ids=[str(k) for k in range(60)],
+        kind="table",
+    )
+    shown = str(Samples(data).show(7, proposed=0))
+    cells = re.findall(r"<td>(.*?)</td>", shown)
+    assert cells[1:] == ["1e+30", "30.79", "29", "7", "30", "29"]
+
+
 def test_pictures_stop_where_the_page_would_become_too_heavy():
     noise = torch.randint(0, 256, (60, 3, 200, 200), dtype=torch.uint8)
     ids = [str(k) for k in range(60)]

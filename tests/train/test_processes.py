@@ -258,5 +258,6 @@ def test_ctrl_c_that_a_launcher_passes_on_saves_and_is_said_once(tmp_path):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
     _, error = process.communicate(timeout=60)
-    assert error.count("Interrupted and saved. Go on with: abstain train --resume") == 1, error
+    assert error.count("Interrupted and saved. Go on with: ") == 1, error
+    assert f" --nproc-per-node 2 -m abstain train --resume {tmp_path / 'run'}\n" in error
     assert 0 < load_checkpoint(last).part("position")[1]["step"] < 2000 * 7

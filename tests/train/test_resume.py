@@ -232,6 +232,30 @@ def test_changed_data_are_refused(begun, tmp_path):
         train(folder=out, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("0.5,red", "0.6,red"), ("0.5,red", "0.5,blue"), ("text,", "texts,")]
+)
+def test_changed_inputs_are_refused_where_labels_are_the_same(tmp_path, before, after):
+    rows = [f"{k}.5,red,{'yn'[k % 2]}" for k in range(20)]
+    if before == "text,":
+        rows = [f"text,{'yn'[k % 2]}" for k in range(20)]
+    source = tmp_path / "t.csv"
+    source.write_text("\n".join(["x,colour,label" if "red" in before else "x,label", *rows]))
+    recipe = Recipe(epochs=2, warm_up=1, batch=4, precision="fp32")
+    train(source, recipe, folder=tmp_path / "run")
+    train(folder=tmp_path / "run", resume=True)
+    text = source.read_text()
+    source.write_text(text.replace(before, after, 1))
+    with pytest.raises(AbstainError, match=r"data must be those that the run in .* began with"):
+        train(folder=tmp_path / "run", resume=True)
+    # Earlier versions did not look.
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    del about["data"]["inputs"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    source.write_text(text)
+    train(folder=tmp_path / "run", resume=True)
+
+
 def test_data_and_modules_in_memory_are_given_again_to_resume(tmp_path, monkeypatch):
     data, recipe = small.blobs(SAMPLES), Recipe(batch=BATCH, epochs=3, warm_up=1)
 

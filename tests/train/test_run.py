@@ -404,3 +404,37 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
     caplog.clear()
     train(folder=tmp_path / "run", resume=True)
     assert "several sizes" not in caplog.text  # said once
+
+
+def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
+    rng = np.random.default_rng(0)
+    label = np.arange(60) % 2
+    x = rng.normal(size=(60, 2)) + 3 * label[:, None]
+    x[7, 1] = 1e30
+    trained = train((x, label), Recipe(epochs=20, warm_up=1, batch=4, precision="fp32"))
+    told = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
+    assert f"{told} column 1 (1e+30 in row 7); correct them" in caplog.text
+    caplog.clear()
+    assert (predict_from(trained, x[:7]).predicted == label[:7]).mean() > 0.8
+    assert caplog.text == ""
+    predict_from(trained, x[[7, 0]] * -1)
+    assert f"{told} column 1 (-1e+30 in row 0); correct them" in caplog.text
+
+
+def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
+    rows = [f"{k},{('gold', 'basic')[k % 2]},{'yn'[k % 2]}" for k in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,plan,label", *rows]))
+    (tmp_path / "new.csv").write_text("\n".join(["x,plan,label", "1,GOLD,y", "2,,n", "3,GOLD,y"]))
+    trained = train(tmp_path / "t.csv", SHORT, test=tmp_path / "new.csv")
+    told = "categories of new that the training data do not have count as missing: plan (GOLD in "
+    assert f"{told}row 0 and 1 more; did you mean gold?)" in caplog.text
+    caplog.clear()
+    predict_from(trained, tmp_path / "new.csv")
+    assert told in caplog.text
+    (tmp_path / "less.csv").write_text("x\n1\n")
+    lacks = r"less.csv must have the columns that the model was trained on, got no plan; its col"
+    with pytest.raises(AbstainError, match=lacks):
+        predict_from(trained, tmp_path / "less.csv")
+    (tmp_path / "less.csv").write_text("x,size,label\n1,2,y\n")
+    with pytest.raises(AbstainError, match="columns of the training data, got none called plan"):
+        train(tmp_path / "t.csv", SHORT, test=tmp_path / "less.csv")

@@ -63,7 +63,7 @@ def audit(
         Path | None,
         typer.Option(help="Go on with this audit; or audit this training.", rich_help_panel=RUN),
     ] = None,
-    save_every: options.SaveEvery = 60.0,
+    save_every: options.SaveEvery = options.SAVE_EVERY,
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -104,14 +104,16 @@ def _audit(
     recipe: Any,  # noqa: ANN401
     place: Path,
     *,
+    save_every: float,
     as_json: bool,
     **arguments: Any,  # noqa: ANN401
 ) -> None:
-    with training("audit", place):
+    with training("audit", place, save_every=save_every, as_json=as_json):
         from abstain.audit import audit as run
         from abstain.report import write_report
 
-        verdict = run(source, recipe, folder=place, show=not as_json, **arguments)
+        arguments |= {"show": not as_json, "save_every": save_every}
+        verdict = run(source, recipe, folder=place, **arguments)
         if not speaks_for_all():
             return
         report = place / "report.html"

@@ -62,7 +62,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             str(row["source"]),
             "yes" if row["available"] else "no",
         )
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)  # a folder may be called anything
 
 
 @app.command("get")

@@ -96,6 +96,7 @@ Out: TypeAlias = Annotated[
 SaveEvery: TypeAlias = Annotated[
     float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=RUN)
 ]
+SAVE_EVERY = 60.0
 DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Show the resolved recipe and stop.", rich_help_panel=RUN)
 ]
@@ -109,8 +110,9 @@ _ARGUMENT = re.compile(
 )
 """What errors of `abstain.data` advise a program to say."""
 _SUBJECT = re.compile(
-    r"(batch|coverage|data_dir|epochs|flip|flip_kind|ignore|image_size|label|learning_rate|max_risk"
-    r"|method|min_confidence|precision|rate|save_every|score|skip_bad|to)(?= must )"
+    r"(batch|calibrate|confidence|coverage|data_dir|epochs|fix|flip|flip_kind|ignore|image_size"
+    r"|label|learning_rate|max_risk|method|min_confidence|optimizer|out|output|patience|precision"
+    r"|rate|save_every|score|skip_bad|split|to|unsure|warm_up|weights)(?= must )"
 )
 """What an error can be about that only an option says; of features a model has its own, too."""
 

@@ -3,8 +3,11 @@
 import ctypes
 import io
 import os
+import shutil
 import sys
 import time
+from pathlib import Path
+from shlex import quote
 from typing import NoReturn
 
 # From malloc.h of glibc.
@@ -49,6 +52,24 @@ def is_main_process() -> bool:
     """Whether this process is the first of those that were started together, or alone."""
     ranks = [os.environ[name] for name in _RANK if name in os.environ]
     return not ranks or ranks[0] == "0"
+
+
+def this_program() -> str:
+    """What starts this program in the same way from a shell: not all have `abstain` on the path.
+
+    Several processes on one machine that torchrun started are started by it again.
+    """
+    processes, here = (os.environ.get(name, "1") for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    if "TORCHELASTIC_RUN_ID" in os.environ and processes == here != "1":
+        torchrun = _command("torchrun") or f"{quote(sys.executable)} -m torch.distributed.run"
+        return f"{torchrun} --nproc-per-node {here} -m abstain"
+    return _command("abstain") or f"{quote(sys.executable)} -m abstain"
+
+
+def _command(name: str) -> str | None:
+    """A command, where the shell would find that of this very Python."""
+    found = shutil.which(name)
+    return name if found and Path(found).parent == Path(sys.executable).parent else None
 
 
 def let_main_process_speak() -> None:

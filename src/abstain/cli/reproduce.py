@@ -184,6 +184,7 @@ def _train(
             f"Interrupted. What was done is kept in {store.folder}; the same command goes on.",
             highlight=False,
             soft_wrap=True,
+            markup=False,
         )
         sys.exit(130)
 

@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from abstain.cli.process import is_main_process
+from abstain.cli.options import SAVE_EVERY
+from abstain.cli.process import is_main_process, this_program
 from abstain.errors import AbstainError
 
 
 @contextmanager
-def training(command: str, place: Path | None) -> Iterator[None]:
+def training(command: str, place: Path, *, save_every: float, as_json: bool) -> Iterator[None]:
     """Around a training: say how to go on after Ctrl-C, and what to install where it cannot run."""
     try:
         from abstain.train.interrupt import Interrupted
@@ -28,15 +30,17 @@ def training(command: str, place: Path | None) -> Iterator[None]:
             f"training needs the package {error.name}, which is not installed; "
             "run: pip install 'abstain[train]'"
         ) from None
+    go_on = f"Go on with: {this_program()} {command} --resume {quote(str(place))}"
+    # What no folder keeps, as it does not decide the result.
+    go_on += f" --save-every {save_every:g}" * (save_every != SAVE_EVERY) + " --json" * as_json
     try:
         yield
     except Interrupted:
-        _leave(f"Interrupted and saved. Go on with: abstain {command} --resume {place}")
+        _leave(f"Interrupted and saved. {go_on}")
     except KeyboardInterrupt:
-        begun = place is not None and (place / "run.json").exists()
         _leave(
-            f"Interrupted. Go on with: abstain {command} --resume {place}"
-            if begun
+            f"Interrupted. {go_on}"
+            if (place / "run.json").exists()
             else "Interrupted before the training began: there was nothing to save."
         )
 
@@ -80,7 +84,7 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
     table = Table("setting", "value", box=None)
     for name, value in {**about, **values}.items():
         table.add_row(name, str(value))
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)  # a source may be called so
 
 
 def feature_option(features: list[str] | None) -> str | list[str] | None:
@@ -97,5 +101,6 @@ def feature_option(features: list[str] | None) -> str | list[str] | None:
 def _leave(text: str) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a launcher may pass on what was heard already
     if is_main_process():  # by its number: it may be too early to have met the others
-        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
+        console = Console(stderr=True, emoji=False)  # a folder may be called anything
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
     sys.exit(130)

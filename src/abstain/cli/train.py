@@ -3,6 +3,7 @@
 import json
 from decimal import Decimal
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -149,7 +150,7 @@ def train(
         Path | None,
         typer.Option("--from", help="Run again what this folder describes.", rich_help_panel=RUN),
     ] = None,
-    save_every: options.SaveEvery = 60.0,
+    save_every: options.SaveEvery = options.SAVE_EVERY,
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -178,7 +179,7 @@ def train(
             raise AbstainError(
                 "--resume takes everything from its folder; use --from to change settings"
             )
-        _train(resume=resume, show=not as_json, save_every=save_every, as_json=as_json)
+        _train(resume=resume, save_every=save_every, as_json=as_json)
         return
     recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
     # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
@@ -196,8 +197,8 @@ def train(
         return
     folder = out or new_folder(source, recipe.method)
     _train(
-        source, recipe, test=test, folder=folder, show=not as_json, save_every=save_every,
-        as_json=as_json, **reading,
+        source, recipe, test=test, folder=folder, save_every=save_every, as_json=as_json,
+        **reading,
     )  # fmt: skip
 
 
@@ -236,13 +237,16 @@ def _train(
     *,
     resume: Path | None = None,
     folder: Path | None = None,
+    save_every: float,
     as_json: bool,
     **arguments: Any,  # noqa: ANN401
 ) -> None:
     place = resume or folder
-    with training("train", place):
+    assert place is not None
+    with training("train", place, save_every=save_every, as_json=as_json):
         from abstain.train.run import train as run
 
+        arguments |= {"show": not as_json, "save_every": save_every}
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
     if not speaks_for_all():
         return
@@ -256,10 +260,11 @@ def _train(
     for name, text in _FIGURES.items():
         if name in summary and (bets or name != "stake"):
             console.print(f"  {text:<42} {_percent(summary[name]):>7}")
-    console.print(f"  {'the run, its model and its history':<42} {place}", soft_wrap=True)
-    console.print(
-        f"Use it: abstain predict {place} SOURCE --output predictions.csv", soft_wrap=True
-    )
+    for line in (
+        f"  {'the run, its model and its history':<42} {place}",
+        f"Use it: abstain predict {quote(str(place))} SOURCE --output predictions.csv",
+    ):
+        console.print(line, soft_wrap=True, markup=False)
 
 
 _FIGURES = {

@@ -27,17 +27,15 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
     Files above the memory budget are streamed once into an Arrow file in the cache, which is then
     memory-mapped: any row can be had at once, and workers share its pages.
     """
-    pa = require("pyarrow", "a table")
+    require("pyarrow", "a table")
     for path in files:
         if path.stat().st_size == 0:
             raise DataError(f"{path} must hold rows, got an empty file; write it again")
-    kept_as_text = [options.label or "label", "id"]
+    # New categories may all look like numbers (007), which those of the training did not.
+    kept_as_text = [options.label or "label", "id", *(options.categories or ())]
     if sum(_table_bytes(path) for path in files) <= options.memory_budget:
         tables = [_checked(path, kept_as_text) for path in files]
-        try:
-            return ArrowRows(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
-        except pa.ArrowInvalid as error:
-            raise _unlike(files, error) from error
+        return ArrowRows(tables[0] if len(tables) == 1 else _together(files, tables))
     path = options.cache / f"rows-{fingerprint(files, kept_as_text)}.arrow"
     if not path.exists():
         publish(path, lambda temporary: _stream(files, kept_as_text, temporary))
@@ -183,9 +181,21 @@ def _check_utf8(table: "pa.Table | pa.RecordBatch", path: Path) -> None:
             ) from error
 
 
-def _unlike(files: Sequence[Path], error: Exception) -> DataError:
-    first = str(error).splitlines()[0]
-    return DataError(f"the parts of {files[0].parent} must have the same columns: {first}")
+def _together(files: Sequence[Path], tables: "Sequence[pa.Table]") -> "pa.Table":
+    """The rows of all parts; a column may be whole numbers, or empty, in some of them only."""
+    import pyarrow as pa
+
+    rule = f"the parts of {files[0].parent} must have the same columns"
+    for path, table in zip(files, tables, strict=True):
+        names, first = table.column_names, tables[0].column_names
+        if odd := [*(set(first) - set(names)), *(set(names) - set(first))]:
+            raise DataError(
+                f"{rule}, got {some(sorted(odd))} in one of {files[0].name} and {path.name} only"
+            )
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"{rule}, got: {' '.join(str(error).split())}") from error
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:

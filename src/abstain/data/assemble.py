@@ -22,6 +22,7 @@ class Found:
     columns: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     scaled: bool = False
     name: str = "data"
@@ -44,6 +45,7 @@ def assemble(found: Found) -> LabeledData:
         columns=found.columns,
         categories=found.categories,
         dates=found.dates,
+        unknown=found.unknown,
         skipped=found.skipped,
         scaled=found.scaled,
     )

@@ -67,6 +67,8 @@ class LabeledData:
     """What the numbers stand for in columns that hold categories: theirs, counted from 0."""
     dates: tuple[str, ...] = ()
     """Columns whose numbers are days since 1970."""
+    unknown: tuple[str, ...] = ()
+    """Columns with categories that the training did not have, and count as missing, with those."""
     weights: Tensor | None = None
     """float32 (N): how much each sample counts in training; alike where there are none."""
     word_vectors: Path | None = None

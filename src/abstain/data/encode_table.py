@@ -1,26 +1,31 @@
 """Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from abstain.data.as_trained import check_dates, check_no_texts, is_date, is_number
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
+from abstain.data.spread import is_beyond, spread_of
 from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
 
 _MOST_CATEGORIES = 256
 """Of one column: each becomes an input of the network."""
+_FORMS = {
+    "write dates as 2024-02-29": re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}( .*)?"),
+    "write numbers as 1234.5": re.compile(r"[^\w.]*\d[\d.,' ]*[^\w.]*"),  # $1,234.50 and 12%
+}
+"""What texts may be meant to be that the reader does not take for it: which is the month?"""
 
 
 @dataclass(frozen=True)
@@ -37,33 +42,43 @@ class TableEncoder(Encoder):
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gaps: tuple[int, ...] = ()
     """Columns with missing values, by number."""
+    dates: tuple[str, ...] | None = None
+    """Columns of dates, which are numbers too; None of an earlier encoder, which did not say."""
+    limit: Tensor | None = None
+    """How far from 0 numbers may go; None of an earlier encoder, which let them go anywhere."""
     kind: Kind = "table"
 
     @classmethod
     def fit(cls, data: LabeledData) -> Self:
-        """Mean and spread in float64, in two passes over blocks, so that lazy tables do too."""
+        """Mean and spread of the columns that hold values, and which of them had gaps."""
         _check_repeated(data)
-        total = missing = squares = torch.zeros((), dtype=torch.float64)
-        for rows in blocks(data.inputs):
-            total = total + rows.double().nansum(0)
-            missing = missing + rows.isnan().sum(0)
-        count = (len(data) - missing).clamp(min=1)
-        mean = total / count
-        for rows in blocks(data.inputs):
-            squares = squares + ((rows.double() - mean) ** 2).nansum(0)
-        std = (squares / count).sqrt()
-        # A column that never varies says nothing; rounding must not blow it up.
-        std[std <= 1e-7 * mean.abs()] = 1.0
-        std[std == 0] = 1.0
-        gaps = tuple(missing.nonzero().flatten().tolist())
-        return cls(mean.float(), std.float(), data.columns, data.categories, gaps)
+        spread = spread_of(data.inputs)
+        # Of a column without a value nothing is learnt; where none has a name, none is left out.
+        used = ((spread.missing < len(data)) | (not data.columns)).nonzero().flatten()
+        if not len(used):
+            raise DataError(
+                f"feature columns of {data.name} must hold values, got none in {some(data.columns)}"
+            )
+        columns = tuple(data.columns[k] for k in used.tolist()) if data.columns else ()
+        return cls(
+            mean=spread.mean[used],
+            std=spread.std[used],
+            columns=columns,
+            categories={x: known for x, known in data.categories.items() if x in columns},
+            gaps=tuple(spread.missing[used].nonzero().flatten().tolist()),
+            dates=data.dates,
+            limit=spread.limit[used],
+        )
 
     @classmethod
     def restore(cls, about: dict[str, Any]) -> Self:
-        """Rebuild from what `save` wrote; earlier encoders know neither categories nor gaps."""
+        """Rebuild from what `save` wrote; earlier encoders know less than mean, std and columns."""
         mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
         categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
-        return cls(mean, std, tuple(about["columns"]), categories, tuple(about.get("gaps", ())))
+        gaps = tuple(about.get("gaps", ()))
+        dates = tuple(about["dates"]) if "dates" in about else None
+        limit = torch.tensor(about["limit"]) if "limit" in about else None
+        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates, limit)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -85,31 +100,63 @@ class TableEncoder(Encoder):
             "categories": self.categories,
             "gaps": self.gaps,
         }
+        if self.dates is not None:
+            about["dates"] = self.dates
+        if self.limit is not None:
+            about["limit"] = self.limit.tolist()
         (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
         if isinstance(data, LabeledData):
-            self._check_no_texts(data)
+            check_no_texts(data, self.columns, self.categories, self.dates)
             self.check_kind(data)
-        categories = data.categories if isinstance(data, LabeledData) else self.categories
-        known = {name: tuple(categories.get(name, ())) for name in self.categories}
-        if known != self.categories:
+            check_dates(data, self.columns, self.dates)
+            self._check_categories(data)
+        return super().encode(data)
+
+    def _check_categories(self, data: LabeledData) -> None:
+        # A column that is not there is named later.
+        shared = [x for x in self.categories if x in data.columns or not data.columns]
+        if any(tuple(data.categories.get(name, ())) != self.categories[name] for name in shared):
             raise DataError(
                 "categories must be numbered as those of the training data; load the new data "
                 "with categories="
             )
-        return super().encode(data)
 
-    def _check_no_texts(self, data: LabeledData) -> None:
-        """Raise where a column of numbers or dates now holds texts: one is enough to make it so."""
-        if data.kind == "text" and data.columns == self.columns:  # a table of one column
-            _check_texts(data, self.columns[0], [str(data.inputs[k]) for k in range(len(data))])
-        # Of arrays no names are known, but that they held no texts.
-        used = self.columns or tuple(data.categories)
-        for name in data.categories:
-            if name in used and name not in self.categories:
-                _check_texts(data, name, _category_of_each(data, name))
+    def too_far(self, data: LabeledData) -> list[str]:
+        """Columns with values that lie too far out to be taken at their word, each with the first.
+
+        >>> rows = torch.arange(40.0)[:, None]
+        >>> rows[7] = 1e30
+        >>> data = LabeledData(inputs=rows, given=torch.zeros(40, dtype=torch.int64), kind="table",
+        ...                    classes=("a",), ids=[str(k) for k in range(40)], columns=("size",))
+        >>> TableEncoder.fit(data).too_far(data)
+        ['size (1e+30 in row 7)']
+        """
+        if self.limit is None:
+            return []
+        order = list(self._order(data.columns, len(self.mean)))
+        count = torch.zeros(len(self.mean), dtype=torch.int64)
+        first: dict[int, tuple[int, float]] = {}
+        start = 0
+        for rows in blocks(data.inputs):
+            values = rows[:, order].float()
+            far = is_beyond(self._standardised(values), self.limit)
+            count += far.sum(0)
+            for k in far.any(0).nonzero().flatten().tolist():
+                row = int(far[:, k].nonzero()[0])
+                first.setdefault(k, (start + row, float(values[row, k])))
+            start += len(rows)
+        told = []
+        for k, name in self._numbered():
+            if k in first and name not in self.categories:
+                row, value = first[k]
+                read = data.read(name, value)
+                shown = f"{read:.7g}" if isinstance(read, float) else read
+                more = f" and {int(count[k]) - 1:,} more" if count[k] > 1 else ""
+                told.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
+        return told
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -127,7 +174,9 @@ class TableEncoder(Encoder):
 
     def _encoded(self, rows: Tensor) -> Tensor:
         """Rows whose columns are in order, as the model sees them."""
-        numbers = (rows - self.mean) / self.std
+        numbers = self._standardised(rows)
+        if self.limit is not None:
+            numbers = numbers.clamp(-self.limit, self.limit)
         if not self.gaps and not self.categories:
             return numbers
         missing = rows.isnan()
@@ -140,6 +189,9 @@ class TableEncoder(Encoder):
             else:
                 parts.append(numbers[:, k, None].masked_fill(missing[:, k, None], 0.0))
         return torch.cat([*parts, missing[:, list(self.gaps)].float()], dim=1)
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        return (rows - self.mean) / self.std
 
     def _numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.columns or [""] * len(self.mean)))
@@ -167,7 +219,7 @@ def _check_repeated(data: LabeledData) -> None:
     """Raise where texts are no categories: hardly any two rows share one."""
     for name, known in data.categories.items():
         if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
-            words = [text for text in known if not _is_number_or_date(text)]
+            words = [text for text in known if not is_number(text) and not is_date(text)]
             if len(words) < len(known) / 2:
                 found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
                 remedy = "leave such values empty" if words else "convert it to numbers"
@@ -175,44 +227,11 @@ def _check_repeated(data: LabeledData) -> None:
                     f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
                     f"{found}; {remedy}, or leave it out with ignore={name!r}"
                 )
+            forms = [form for form, like in _FORMS.items() if all(map(like.fullmatch, known))]
+            written = "".join(f"{form}; " for form in forms[:1])
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {many(len(data), 'row')} ({some(known, 3)}); leave it out with "
+                f"ones in {many(len(data), 'row')} ({some(known, 3)}); {written}leave it out with "
                 f"ignore={name!r}, or train on it alone, as text, with features={name!r}"
             )
-
-
-def _check_texts(data: LabeledData, column: str, texts: Sequence[str]) -> None:
-    """Raise with the texts that are neither numbers nor dates, and with their rows."""
-    filled = [k for k, text in enumerate(texts) if text.strip()]
-    if not filled:
-        return  # all are missing, as in a column without texts
-    rows = [k for k in filled if not _is_number_or_date(texts[k])] or filled
-    found = list(dict.fromkeys(texts[k] for k in rows))
-    raise DataError(
-        f"column {column!r} of {data.name} must hold numbers, or dates (ISO 8601) of one form, as "
-        f"in the training data, got {some(found)} in {'row' if len(rows) == 1 else 'rows'} "
-        f"{some(rows)}; correct such values, or leave out their rows"
-    )
-
-
-def _category_of_each(data: LabeledData, column: str) -> list[str]:
-    """The text that each row has in a column of categories, empty where it has none."""
-    known, at = data.categories[column], data.columns.index(column)
-    numbers = torch.cat([rows[:, at] for rows in blocks(data.inputs)]).tolist()
-    return ["" if math.isnan(number) else known[int(number)] for number in numbers]
-
-
-def _is_number_or_date(text: str) -> bool:
-    """Whether a text by itself is a number, or a day or moment that there is.
-
-    >>> [_is_number_or_date(text) for text in ("1e3", "2023-02-28", "2023-02-30", "soon")]
-    [True, True, False, False]
-    """
-    read: Callable[[str], object]
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            read(text)
-            return True
-    return False

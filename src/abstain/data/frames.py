@@ -23,6 +23,9 @@ def read_frame(source: object, options: Options) -> LabeledData:
     twice = frame.columns[frame.columns.duplicated()].tolist()
     if twice:
         raise DataError(f"columns of the DataFrame must have different names, got {twice} twice")
+    # As get_dummies(sparse=True) makes them; Arrow takes none.
+    sparse = {x: t.subtype for x, t in frame.dtypes.items() if isinstance(t, pd.SparseDtype)}
+    frame = frame.astype(sparse)
     counted = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0
     ids = None if counted or "id" in frame.columns else [str(value) for value in frame.index]
     again = frame.index[frame.index.duplicated()]

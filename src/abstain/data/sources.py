@@ -222,7 +222,8 @@ def _not_found(source: str) -> DataError:
         return DataError(
             f"source must be a file or folder that exists, got {source}{did_you_mean(source, near)}"
         )
+    near = [*BUILTIN, *(path.name for path in Path().iterdir())]
     return DataError(
         f"source must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or "
-        f"hf:OWNER/NAME, got {source!r}{did_you_mean(source, BUILTIN)}"
+        f"hf:OWNER/NAME, got {source!r}{did_you_mean(source, near)}"
     )

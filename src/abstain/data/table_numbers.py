@@ -1,12 +1,14 @@
 """Columns of a table as numbers: dates are days, a category is its place among all of them."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from abstain.data.wording import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +71,31 @@ def categories_of(
             values = _texts(table.column(name)).drop_null().unique().to_pylist()
             found[name] = tuple(sorted(values))
     return found
+
+
+def unknown_categories(
+    table: "pa.Table", columns: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Each column with texts that are none of its known categories, and what these are.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"plan": ["gold", "GOLD", "", "GOLD"]})
+    >>> list(unknown_categories(table, ["plan"], {"plan": ("basic", "gold")}))
+    ['plan (GOLD in row 1 and 1 more; did you mean gold?)']
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in columns:
+        if name in known:
+            texts = _texts(table.column(name))
+            names = pa.array(known[name], pa.string())
+            strange = pc.and_(pc.is_valid(texts), pc.invert(pc.is_in(texts, value_set=names)))
+            rows = pc.indices_nonzero(strange)
+            if len(rows):
+                first = texts[rows[0].as_py()].as_py()
+                more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+                yield f"{name} ({first} in row {rows[0]}{more}{did_you_mean(first, known[name])})"
 
 
 def as_numbers(

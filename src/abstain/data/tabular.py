@@ -26,7 +26,7 @@ from abstain.data.images import list_images, read_images
 from abstain.data.labels import RawLabels
 from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
-from abstain.data.table_numbers import as_numbers, categories_of, holds_dates
+from abstain.data.table_numbers import as_numbers, categories_of, holds_dates, unknown_categories
 from abstain.data.weights import with_weights
 from abstain.data.wording import did_you_mean, many
 from abstain.errors import DataError
@@ -81,6 +81,7 @@ def read_arrow(
     choice = _choice(table, label, options, where)
     categories: dict[str, tuple[str, ...]] = {}
     dates: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     if choice.kind == "table":
         categories = categories_of(table, choice.columns, options.categories)
         dates = tuple(
@@ -88,6 +89,7 @@ def read_arrow(
             for name in choice.columns
             if name not in categories and holds_dates(table.column(name))
         )
+        unknown = tuple(unknown_categories(table, choice.columns, options.categories or {}))
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
@@ -109,6 +111,7 @@ def read_arrow(
                 columns=choice.columns,
                 categories=categories,
                 dates=dates,
+                unknown=unknown,
                 skipped=skipped,
                 scaled=scaled,
                 name=name,

@@ -11,6 +11,7 @@ from torch import Tensor, as_tensor
 
 from abstain.data import LabeledData
 from abstain.data.require import require
+from abstain.data.spread import spread_of
 from abstain.data.wording import many
 from abstain.report.markup import Markup, cut, element, foreign
 
@@ -120,7 +121,10 @@ class Samples:
         """Means of each class and spread of all; None where the rows are not in memory."""
         if not isinstance(self.data.inputs, Tensor):
             return None
-        rows, given = self.data.inputs.double().numpy(), self.data.given.numpy()
+        known = spread_of(self.data.inputs)
+        absurd = known.is_beyond(self.data.inputs)  # one would be the mean
+        rows = self.data.inputs.double().masked_fill(absurd, np.nan).numpy()
+        given = self.data.given.numpy()
         sums, counts = np.zeros((2, self.data.num_classes, rows.shape[1]))
         np.add.at(sums, given, np.nan_to_num(rows))
         np.add.at(counts, given, ~np.isnan(rows))

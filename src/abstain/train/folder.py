@@ -102,6 +102,7 @@ class RunFolder:
                 "kind": data.kind,
                 "samples": len(data),
                 "fingerprint": fingerprint(data),
+                "inputs": _fingerprint_of_inputs(data),
             },
             "classes": list(data.classes),
             "skipped": list(data.skipped),
@@ -212,6 +213,27 @@ def fingerprint(data: LabeledData) -> str:
     digest.update(data.given.numpy().tobytes())
     if data.weights is not None:
         digest.update(data.weights.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
+    """Whether data are those that a run began with; earlier versions kept nothing of inputs."""
+    told = about["data"]
+    inputs = told.get("inputs")
+    same_inputs = inputs is None or inputs == _fingerprint_of_inputs(data)
+    return bool(told["fingerprint"] == fingerprint(data)) and same_inputs
+
+
+def _fingerprint_of_inputs(data: LabeledData) -> str | None:
+    """Of numbers and texts in memory; images may be decoded a little differently elsewhere."""
+    digest = hashlib.sha256(json.dumps([data.columns, dict(data.categories)]).encode())
+    if data.kind == "table" and isinstance(data.inputs, torch.Tensor):
+        digest.update(data.inputs.contiguous().numpy().tobytes())
+    elif data.kind == "text" and isinstance(data.inputs, list):
+        for text in data.inputs:
+            digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
+    else:
+        return None
     return digest.hexdigest()
 
 

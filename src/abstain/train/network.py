@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from abstain.data import Encoder, LabeledData
+from abstain.data.encode_table import TableEncoder
 from abstain.data.labels import spelt_alike
 from abstain.data.wording import some
 from abstain.errors import AbstainError
@@ -74,6 +75,23 @@ def warn_of_spellings(data: LabeledData) -> None:
             "alike if they are the same",
             data.name,
             some(pairs),
+        )
+
+
+def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
+    """Say which values of a table are not taken at their word: slips, or what no model knows."""
+    if data.unknown:
+        _log.warning(
+            "categories of %s that the training data do not have count as missing: %s",
+            data.name,
+            some(data.unknown),
+        )
+    if isinstance(encoder, TableEncoder) and (found := encoder.too_far(data)):
+        _log.warning(
+            "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "
+            "correct them if they are slips",
+            data.name,
+            some(found),
         )
 
 

@@ -1,6 +1,7 @@
 """A finished run, opened to predict: it reads sources as it read its training data."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from abstain.data.assemble import settle
 from abstain.data.fitting import check_images, fitting
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.layout import canonical
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 from abstain.losses import abstention, belief
 from abstain.train.batches import Batches, resident
 from abstain.train.folder import RunFolder
+from abstain.train.network import warn_of_values
 from abstain.train.predictions import Predictions, ScoreName
 from abstain.train.trained import Trained
 
@@ -103,6 +105,7 @@ class FinishedRun:
         """Predictions for all of a source, none held back."""
         data = self._read(source, options, labelled=compare)
         logits = self._logits(data, show=show)
+        warn_of_values(data, self.encoder)
         if not bool(torch.isfinite(logits).all()):
             raise AbstainError(
                 f"{self.name} must hold a model that gives numbers, got NaN or infinity from it: "
@@ -135,7 +138,7 @@ class FinishedRun:
             named = isinstance(source, str | os.PathLike)
             if named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
                 self._check_needs_no_features(source)  # before its images are read
-            data = load(source, **read)
+            data = self._load(source, read, named_columns="features" in options)
             if data.kind != "table":
                 self._check_needs_no_features(source if named else data.name)
             check_images(data, options)
@@ -143,6 +146,18 @@ class FinishedRun:
         if labelled and bool((source.given < 0).any()):
             raise AbstainError(f"{source.name} must have labels to compare with, got none")
         return settle(source, classes=self.classes, labelled=labelled)
+
+    def _load(self, source: object, read: Mapping[str, Any], *, named_columns: bool) -> LabeledData:
+        """The source; a column that it lacks is one of the model's, where nobody named it."""
+        try:
+            return load(source, **read)
+        except DataError as error:
+            told = re.sub(
+                r"^features must name columns of (.+?), got ",
+                r"\1 must have the columns that the model was trained on, got no ",
+                str(error),
+            )
+            raise DataError(str(error) if named_columns else told) from error
 
     def _check_needs_no_features(self, source: object) -> None:
         learnt_from = self.sources["options"].get("features")

@@ -22,7 +22,7 @@ from abstain.train.batches import Batches, resident
 from abstain.train.checkpoint import CheckpointFolder
 from abstain.train.devices import join_processes
 from abstain.train.display import live_display
-from abstain.train.folder import RunFolder, fingerprint
+from abstain.train.folder import RunFolder, began_with
 from abstain.train.history import Row
 from abstain.train.layout import Layout, fastest_layout
 from abstain.train.loop import Loop, Task
@@ -31,6 +31,7 @@ from abstain.train.network import (
     tell_of_scaling,
     warn_of_large_images,
     warn_of_spellings,
+    warn_of_values,
 )
 from abstain.train.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.train.sources import check_options, load_sources, plant, recalled, remembered
@@ -99,7 +100,7 @@ def train(
     if data.weights is not None and recipe.method == coteaching.METHOD:
         raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
     data, manifest = plant(data, recipe)
-    if place and about and about["data"]["fingerprint"] != fingerprint(data):
+    if place and about and not began_with(about, data):
         raise AbstainError(
             f"data must be those that the run in {place.path} began with, got others from "
             f"{data.name}: put them back, or start a new run"
@@ -110,6 +111,9 @@ def train(
     if state.is_main_process and about is None:
         tell_of_scaling(data)
         warn_of_spellings(data)
+        for part in (data, test_data):
+            if part is not None:
+                warn_of_values(part, encoder)
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = _normalisable(task, model)
