@@ -40,6 +40,19 @@ def test_labels_that_go_anywhere_are_told_however_weak_the_model(m, rate, errors
     assert told.alone < 0.01
 
 
+@pytest.mark.parametrize("samples", [400, 4000])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])
+def test_no_more_labels_go_anywhere_than_all_samples_tell(samples, rate):
+    covers = []
+    for seed in range(20):
+        beliefs, given, wrong = simulated(5, 0.2, evenly(5, rate), seed, samples)
+        covers.append(wrong.mean() <= BeyondMixUps.of(beliefs, given, 5).at_most)
+    assert np.mean(covers) >= 0.9
+    # Of nine on a ring, most are never taken for each other.
+    beliefs, given, _ = simulated(9, 0.2, np.eye(9), samples=samples)
+    assert BeyondMixUps.of(beliefs, given, 9).at_most < 4 / np.sqrt(samples)
+
+
 @pytest.mark.parametrize("rate", [0.2, 0.4])
 def test_a_habit_is_told_of_a_model_that_mixes_up_the_same_classes(rate):
     """Some labels of every third class go to the next, for which it is taken too."""

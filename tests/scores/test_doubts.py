@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from abstain.scores import doubts
+from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.held_out import HeldOut
-from abstain.scores.plateau import Beliefs, find_plateau
+from abstain.scores.plateau import Beliefs, Plateau, find_plateau
 
 
 def beliefs(contrary, rng, classes=4):
@@ -94,3 +95,40 @@ def test_a_model_is_still_learning_whose_first_epochs_were_contradicted_more():
     rare, often = (find_plateau(*beliefs(rng.random(4000) < x, rng), 4)[0] for x in (0.2, 0.3))
     assert doubts.still_learning(rare, often) == 1
     assert doubts.still_learning(often, rare) == 0
+
+
+def curve_that_rises(surest, least_sure, part=1.0):
+    tenths = np.linspace(surest, least_sure, 10)
+    curve = np.cumsum(tenths) / np.arange(1, 11)
+    return Plateau(share=part, samples=300, disagreement=float(curve[-1]), curve=curve)
+
+
+@pytest.mark.parametrize(
+    ("surest", "least_sure", "explained", "samples", "surely"),
+    [
+        (0.0, 0.5, 0.05, 500, 1),  # a scale: the next class is given, and none far off
+        (0.0, 0.5, 0.25, 500, 0),  # any class is given
+        (0.25, 0.25, 0.05, 500, 0),  # two classes are given for each other, however sure
+        (0.0, 0.5, 0.05, 5000, 0),  # a plateau would be short
+    ],
+)
+def test_few_samples_of_a_scale_are_mixed_up(surest, least_sure, explained, samples, surely):
+    plateau = curve_that_rises(surest, least_sure)
+    mixed_up, may_be = doubts.mixed_up(plateau, samples, explained)
+    assert mixed_up == surely
+    assert may_be >= mixed_up
+
+
+@pytest.mark.parametrize(
+    ("rate", "error", "errors", "samples", "expected"),
+    [
+        (0.02, 0.02, 0.1, 500, 1),
+        (0.19, 0.02, 0.1, 500, 0),  # as many are wrong as was seen
+        (0.02, 0.02, 0.0, 500, 0),  # it does not err
+        (0.02, 0.2, 0.1, 500, 0),  # that is not known
+        (0.02, 0.02, 0.1, 5000, 0),  # many samples
+    ],
+)
+def test_errors_on_few_samples_fade(rate, error, errors, samples, expected):
+    fading = FadingErrors(rate=rate, error=error, errors=errors)
+    assert doubts.errs_on_few(0.2, fading, samples) == expected

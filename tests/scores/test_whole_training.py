@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from simulated import set_aside, simulated_run
+from sklearn.datasets import make_classification
 
 from abstain.audit import audit
 from abstain.scores.first_epoch import FirstEpoch
@@ -118,7 +119,7 @@ def test_errors_of_a_weak_model_are_counted_off():
     good = HeldOut(epoch=3, accuracy=0.75, rows=rows)
     share = shares(given, whole, whole, good, 4)[1]
     assert share.value == pytest.approx(0.25, abs=0.02)
-    assert share.low > 0.15
+    assert share.low > 0.1
     assert share.trust == 1
 
 
@@ -299,6 +300,36 @@ def test_clean_classes_that_overlap_are_not_called_wrong():
     assert found.noise_rate.low == 0
     assert found.noise_rate.value < 0.1
     assert found.caution is not None
+
+
+def test_few_clean_samples_of_a_scale_are_not_called_wrong():
+    """Three steps, each of which looks like the next: a fifth of them had been called wrong."""
+    off = []
+    for seed in range(3):
+        rng = np.random.default_rng([seed, 5])
+        labels = rng.integers(3, size=500)
+        samples = rng.normal(size=(500, 4)).astype(np.float32)
+        samples[:, 0] += 1.67 * labels
+        found = audit((samples, labels))
+        assert found.noise_rate.low == 0
+        assert found.caution is not None
+        off.append(found.noise_rate.value)
+    assert np.mean(off) < 0.1
+
+
+def test_few_samples_that_a_network_can_hardly_order_are_not_called_wrong():
+    """In few steps it learns nothing of which it is sure, and errors lie anywhere."""
+    false_alarms, off = [], []
+    for seed in range(8):
+        samples, labels = make_classification(
+            500, 8, n_informative=4, n_redundant=1, n_classes=4, n_clusters_per_class=1,
+            class_sep=1.0, flip_y=0, random_state=seed,
+        )  # fmt: skip
+        rate = audit((samples.astype(np.float32), labels)).noise_rate
+        false_alarms.append(rate.low > 0)
+        off.append(rate.value)
+    assert np.mean(false_alarms) <= 0.125
+    assert np.mean(off) < 0.03
 
 
 @pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.1, 0.1]])

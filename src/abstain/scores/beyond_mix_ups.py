@@ -50,6 +50,9 @@ class BeyondMixUps:
     """Standard error of that, by chance alone."""
     by_habit: float
     """By a habit that goes one way."""
+    at_most: float
+    """That may be of any class, as far as all samples tell, and not the surest alone: there
+    mix-ups count too, even of classes that are unlike, but chance less."""
     alone: float
     """By habits that mix-ups have no part in, even of classes that the model is not sure of."""
     surer: Doubles = field(repr=False)
@@ -122,6 +125,7 @@ class BeyondMixUps:
             anywhere=min(anywhere, contrary),
             error=float(np.sqrt(found + 1) / places / (1 - errors)),
             by_habit=min(by_habit, contrary - min(anywhere, contrary)),
+            at_most=_at_most(predicted, labels, m),
             alone=float(every.sum(1) @ (sure * one_way).sum(1)) / max(len(seen), 1),
             surer=surer_half,
             sure=sure.max(1),
@@ -163,6 +167,21 @@ def habits(seen: Doubles, stands_out: tuple[float, float] = _STANDS_OUT) -> tupl
     least, most = stands_out
     sure = np.where(off, np.clip((errors / scatter - least) / (most - least), 0, 1), 0)
     return np.maximum(more, 0), sure
+
+
+def _at_most(predicted: Integers, given: Integers, num_classes: int) -> float:
+    """Share of labels that go anywhere if the model never mixes up classes that are far apart.
+
+    With two standard errors. Half of the samples choose these classes for the other half.
+    """
+    half = np.random.default_rng(0).random(len(given)) < 0.5
+    one, other = (confusion(given[x], predicted[x], num_classes) for x in (half, ~half))
+    found, places = 0.0, 1.0
+    for chosen_by, counted in ((one, other), (other, one)):
+        far = _far_apart(chosen_by)
+        found += float(counted[far].sum())
+        places += float(far.sum(1) @ counted.sum(1)) / (num_classes - 1)
+    return float(found + 2 * np.sqrt(found + 1)) / places
 
 
 def _far_apart(seen: Doubles) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,7 @@ All numbers were fitted on planted errors, and checked on others by bench/noise_
 import numpy as np
 import numpy.typing as npt
 
+from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.held_out import UNLIKE, HeldOut, gap_of
 from abstain.scores.plateau import UNKNOWN, Beliefs, Integers, Plateau
 from abstain.scores.ramp import ramp
@@ -51,6 +52,16 @@ _GOES_ON = (0.3, 0.5)
 # where the model may not, and had not, learnt at once what there is to learn.
 _LEARNING = (0.055, 0.07)
 _FIFTH, _HALF = 1, 4  # places in the curve of a plateau
+# Of fewer samples a plateau may not, and does not, tell by its length where it ends.
+_FEW = (1500, 3000)
+# Standard errors by which labels are contradicted more often outside of the surest fifth, where
+# that may be more than chance, and is; and by how much more than is explained they are where
+# classes are mixed up, and where they may be.
+_RISES, _MAY_RISE = (2.5, 4.0), (1.0, 2.5)
+_MIXED_UP, _MAY_BE = (0.08, 0.14), (0.0, 0.05)
+# Errors that fade, as a share of samples, and standard errors by which fewer labels are wrong than
+# was seen otherwise, from which that may be, and is, because of these.
+_ERRS, _LESS = (0.02, 0.05), (1.0, 2.0)
 # Labels contradicted, as a part of those set aside that were: so few are mostly errors that the
 # model has not mended yet, and from here on they are not. Nor are they if they are that many of
 # all labels; if they are fewer, all may be such errors, and the interval begins at none.
@@ -111,6 +122,48 @@ def overlap(by_class: Plateau, plateau: Plateau, samples: int) -> tuple[float, f
     goes_on = ramp((less_sure - rest) / max(rise, 1e-9), _GOES_ON)
     surely = ramp(rise - SURELY * error, STEEP) * (1 - ramp(plateau.share, _LONG))
     return goes_on * surely, goes_on * ramp(rise, STEEP)
+
+
+def mixed_up(plateau: Plateau, samples: int, explained: float) -> tuple[float, float]:
+    """How far labels of few samples are contradicted by mix-ups of more than two classes.
+
+    And how far they may be. Of few samples a plateau cannot be short. But classes that overlap, as
+    those of a scale do, are contradicted the more the less sure a model is; and classes that are
+    far apart are not given for each other.
+
+    Args:
+        plateau: Of the surest of all samples.
+        samples: How many there are.
+        explained: Share of labels that are wrong at most, if they go anywhere or by habits.
+    """
+    share, fifth = float(plateau.curve[-1]), float(plateau.curve[_FIFTH])
+    error = np.sqrt(max(share * (1 - share), 1 / samples) * (1 / 0.2 + 1 / 0.8) / samples)
+    rise = ((share - 0.2 * fifth) / 0.8 - fifth) / float(error)
+    more = plateau.disagreement - explained
+    few = are_few(samples)
+    surely = few * ramp(rise, _RISES) * ramp(more, _MIXED_UP)
+    return surely, max(surely, few * ramp(rise, _MAY_RISE) * ramp(more, _MAY_BE))
+
+
+def are_few(samples: int) -> float:
+    """How far there are too few samples for a plateau to tell much.
+
+    It cannot be short then; and in an epoch or two of few steps a model hardly learns what it may
+    be sure of, so that its errors lie anywhere.
+    """
+    return 1 - ramp(samples, _FEW)
+
+
+def errs_on_few(seen: float, fading: FadingErrors, samples: int) -> float:
+    """How far labels of few samples are contradicted by errors, which fade the surer a model is.
+
+    Args:
+        seen: Share contradicted on the plateau.
+        fading: What the evidence of the whole training tells.
+        samples: How many there are.
+    """
+    less = (seen - fading.rate) / fading.error
+    return are_few(samples) * ramp(fading.errors, _ERRS) * ramp(less, _LESS)
 
 
 def still_learning(plateau: Plateau, first: Plateau) -> float:

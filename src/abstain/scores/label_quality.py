@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
+from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
@@ -118,12 +119,12 @@ def label_quality(
         believed = np.where(evidence < 0, rival, labels)
         believed[(rival == UNKNOWN) | np.isnan(evidence)] = UNKNOWN
         by_first, unseen = share, FirstEpoch.of(single[0], labels, held_out, classes)
-        two = TwoClasses.of(log_odds, labels) if classes == 2 and log_odds is not None else None
+        shape = None if log_odds is None else _shape(log_odds, labels, classes)
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
             whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
             return share_by_whole_training(
-                labels, whole, unseen, plateaus[0], held_out, by_first, two
+                labels, whole, unseen, plateaus[0], held_out, by_first, shape
             )
 
         weights = _weights(len(labels), errors=1.0, lag=1.0)
@@ -238,6 +239,15 @@ def _judged(
 
 def _num_classes(*labels: npt.NDArray[np.int32]) -> int:
     return max(2, *(int(x.max()) + 1 for x in labels))
+
+
+def _shape(
+    log_odds: Floats, given: npt.NDArray[np.int32], classes: int
+) -> TwoClasses | FadingErrors:
+    if classes == 2:
+        return TwoClasses.of(log_odds, given)
+    seen = log_odds[~np.isnan(log_odds)]
+    return FadingErrors.of(np.abs(seen), seen < 0, classes)
 
 
 def _ascending(values: Floats) -> Labels:

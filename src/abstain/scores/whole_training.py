@@ -15,6 +15,7 @@ import numpy as np
 
 from abstain.scores import doubts
 from abstain.scores.beyond_mix_ups import BeyondMixUps
+from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.held_out import HeldOut, likely_excess, with_all
 from abstain.scores.plateau import (
@@ -54,7 +55,7 @@ def share_by_whole_training(
     first: Plateau,
     held_out: HeldOut,
     early: WrongShare,
-    two: TwoClasses | None = None,
+    shape: TwoClasses | FadingErrors | None = None,
 ) -> WrongShare:
     """Disagreement on the plateau of all epochs together, checked by labels set aside.
 
@@ -65,8 +66,8 @@ def share_by_whole_training(
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
-        two: What the evidence tells; None of more than two classes, or where all labels were
-            learnt by heart.
+        shape: What the evidence tells, of two classes or of more; None where all labels were learnt
+            by heart.
     """
     m = len(early.counts)
     plateau, counts, by_class = read(given, whole, m, keeps_errors=True)
@@ -94,16 +95,27 @@ def share_by_whole_training(
             high += told * max(0.0, min(before.disagreement + half, aside) - high)
 
     overlap, steep = doubts.overlap(by_class, plateau, len(given))
+    if beyond is not None:
+        explained = beyond.at_most + beyond.by_habit
+        mixed_up, maybe = doubts.mixed_up(plateau, len(given), explained)
+        overlap, steep = max(overlap, mixed_up), max(steep, maybe)
     guess = doubts.no_more_than_a_guess(given, held_out)
     sure = doubts.too_many(seen) * (1 - weak) * (1 - steep) * (1 - guess)
     doubt = max(weak, overlap)
+    if shape is not None:
+        low += doubts.are_few(len(given)) * min(shape.rate - Z * shape.error - low, 0.0)
     if beyond is not None:
         value = (1 - doubt) * seen + doubt * min(if_weak, seen)
+        if isinstance(shape, FadingErrors):
+            errs = doubts.errs_on_few(seen, shape, len(given))
+            value += errs * min(max(shape.rate, beyond.rate) - value, 0.0)
+            doubt, sure = max(doubt, errs), sure * (1 - errs)
         share = _of_many(_Share(value=value, high=high, counts=counts), beyond, seen, held_out)
     else:
         value = _without_own_errors(seen, doubt, plateau, first, at_best)
         share = _Share(value=value, high=high, counts=counts)
         one = OneOfTwo.of(whole, given)
+        two = shape if isinstance(shape, TwoClasses) else None
         share = _of_two(share, two, one, seen, doubt, held_out)
     value = share.value
     value += (1 - guess) * (unseen.raised(value, contradicted) - value)
