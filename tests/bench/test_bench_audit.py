@@ -187,10 +187,11 @@ def test_expectations_of_fresh_seeds_have_a_table_of_their_own(bench):
     assert rows[0]["side"] == "abstain"
     assert "no rule was mended" not in bench.page(rows)
     text = bench.page(rows, fresh)
-    assert "for the seeds 7, 8, by which no rule was mended" in text
-    seen, unseen = (part.split("## ")[0] for part in text.split("| | runs |")[1:3])
+    assert "seeds by which no rule was mended (7 to 8 of mnist-5k;" in text
+    seen, unseen, by_setting = (part.split("## ")[0] for part in text.split("| | runs |")[1:4])
     assert "| mnist-5k | 1 | +0.010 | 100% |" in seen
     assert "| mnist-5k | 2 | +0.060 | 50% | 0% |" in unseen
+    assert "| mnist-5k symmetric 0.2 | 2 | +6.0 | +6.0 | +6.0 | +6.0 (4.0) |" in by_setting
 
 
 def test_a_setting_without_all_sides_does_not_count(bench):
