@@ -13,14 +13,11 @@ from abstain.errors import AbstainError
 from abstain.scores.held_out import HeldOut
 from abstain.scores.label_quality import (
     _ascending,
-    _sureness,
     _together,
-    _weights,
     label_quality,
     label_quality_from_probabilities,
 )
 from abstain.scores.ledger import Ledger
-from abstain.scores.plateau import Beliefs
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairflip"])
@@ -97,43 +94,6 @@ def test_one_epoch_is_enough_for_an_opinion():
     assert roc_auc_score(given != true, -quality.label_score) > 0.95
 
 
-def test_of_many_samples_later_epochs_are_asked_too():
-    """How sure a model is of a sample, before its label can have been learnt by heart."""
-
-    # Nor of few if the model errs much. But not if it hardly errs: later epochs are surer where
-    # labels agree.
-    for samples, errors, weight in (
-        (3000, 0.3, 0),
-        (3000, 0.35, 0.5),
-        (3000, 1.0, 1),
-        (6500, 0.2, 0.5),
-        (10_000, 0.2, 1),
-        (12_000, 1.0, 1),
-        (12_000, 0.045, 0.5),
-        (12_000, 0.01, 0),
-    ):
-        assert _weights(samples, errors, lag=1.0) == pytest.approx((1.0, weight))
-    # Or the second epoch knew nearly as much, and the samples tell their classes.
-    assert _weights(12_000, errors=0.1, lag=0.0) == pytest.approx((0.3, 0.0))
-    assert _weights(12_000, errors=0.1, lag=0.055) == pytest.approx((0.65, 0.5))
-    assert _weights(12_000, errors=0.4, lag=0.0) == pytest.approx((1.0, 1.0))
-
-
-@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.3, 0.5)])
-def test_sureness_is_that_of_the_first_epochs(weights):
-    rng = np.random.default_rng(0)
-    predicted = np.zeros(50, np.int32)
-    epochs = [
-        Beliefs(predicted=predicted, confidence=rng.random(50, dtype=np.float32)) for _ in range(5)
-    ]
-    kept = [epoch.confidence.copy() for epoch in epochs]
-    found = _sureness([0, 1, 2, 4, 8], epochs, *weights)
-    expected = kept[0] / 2 + weights[0] * kept[1] + weights[1] * (kept[2] + kept[3])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal([epoch.confidence for epoch in epochs], kept)
-    np.testing.assert_array_equal(_sureness([0, 1], epochs[:2], *weights), kept[0])
-
-
 def test_labels_that_the_second_epoch_has_learnt_do_not_make_it_surer_of_fewer_wrong_ones():
     """A fast learner is surer of samples whose labels agree, from the second epoch on.
 
@@ -159,7 +119,7 @@ def test_labels_that_the_second_epoch_has_learnt_do_not_make_it_surer_of_fewer_w
     labels = given.numpy()
     found = label_quality(ledger, labels, held_out).noise.share.value
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("abstain.scores.label_quality._NOT_NEEDED", 0.0)
+        patch.setattr("abstain.scores.epochs._NOT_NEEDED", 0.0)
         patch.setattr("abstain.scores.label_quality._LAGS", (-2.0, -1.0))
         asked_too = label_quality(ledger, labels, held_out).noise.share.value
     assert asked_too < found

@@ -1,6 +1,5 @@
 """How far each given label can be trusted, and which class it should have been."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -9,15 +8,23 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
+from abstain.scores.epochs import (
+    beliefs_of,
+    contradicted,
+    early_beliefs,
+    evidence_of,
+    likeliest_rival,
+    sureness,
+    weights_of_epochs,
+)
 from abstain.scores.fading_errors import FadingErrors
 from abstain.scores.first_epoch import FirstEpoch
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with_all
-from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
+from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.out_of_sample import share_out_of_sample
 from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
-from abstain.scores.ramp import ramp
 from abstain.scores.two_classes import TwoClasses
 from abstain.scores.whole_training import share_by_whole_training
 from abstain.scores.wrong_share import (
@@ -96,23 +103,23 @@ def label_quality(
     snapshots = ledger.snapshots
     if not snapshots:
         raise AbstainError("ledger must have seen a training, got one that saw nothing")
-    single = [_epoch_beliefs(snapshot, labels) for snapshot in snapshots]
+    single = [beliefs_of(snapshot, labels) for snapshot in snapshots]
     numbers = [snapshot.epoch for snapshot in snapshots]
-    early, epochs = _early(numbers, single)
+    early, epochs = early_beliefs(numbers, single)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     evidence = ranked = ledger.evidence.numpy(force=True)
     log_odds: Floats | None = None
     if held_out is not None and all_learnt_by_heart(evidence < 0, held_out):
         snapshots = [x for x in snapshots if x.epoch < max(held_out.epoch, 1)]
-        evidence = ranked = _evidence(snapshots)
+        evidence = ranked = evidence_of(snapshots)
     elif held_out is not None:
         # Labels learnt by heart would spoil the log odds, in which late epochs weigh most.
         log_odds = ledger.log_odds.numpy(force=True)
         ranked = _together(evidence, log_odds)
-    rival = _rival(snapshots)
+    rival = likeliest_rival(snapshots)
     classes = _num_classes(labels, rival)
     plateaus = [find_plateau(epoch, labels, classes)[0] for epoch in epochs]
-    share = share_by_first_epochs(labels, early, plateaus, _contradicted(single, labels), classes)
+    share = share_by_first_epochs(labels, early, plateaus, contradicted(single, labels), classes)
     if held_out is not None and len(single) == 1:
         share = share_by_one_epoch(share, single[0], labels, held_out)
     if held_out is not None and numbers[:2] == [0, 1]:
@@ -122,18 +129,18 @@ def label_quality(
         shape = None if log_odds is None else _shape(log_odds, labels, classes)
 
         def by_whole(weights: tuple[float, float]) -> WrongShare:
-            whole = Beliefs(predicted=believed, confidence=_sureness(numbers, single, *weights))
+            whole = Beliefs(predicted=believed, confidence=sureness(numbers, single, *weights))
             return share_by_whole_training(
                 labels, whole, unseen, plateaus[0], held_out, by_first, shape
             )
 
-        weights = _weights(len(labels), errors=1.0, lag=1.0)
+        weights = weights_of_epochs(len(labels), errors=1.0, lag=1.0)
         share = by_whole(weights)
-        behind = _contradicted(single[1:2], labels) - held_out.disagreement
+        behind = contradicted(single[1:2], labels) - held_out.disagreement
         at_best = with_all(held_out, float((evidence < 0).mean()))
         for _ in range(_AT_MOST):  # what they should be is known only by the share
             errors = mistaken(at_best.excess(share.value), share.value, classes)
-            better = _weights(len(labels), errors, mistaken(behind, share.value, classes))
+            better = weights_of_epochs(len(labels), errors, mistaken(behind, share.value, classes))
             if better == weights:
                 break
             weights, share = better, by_whole(better)
@@ -203,13 +210,7 @@ SUM_OFF_BY = 0.05
 """How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
 _ROWS_AT_ONCE = 2**16
 _TINY = np.finfo(np.float32).tiny
-# See `_weights`; all of these were found on planted errors.
-_FEW_TO_MANY = (3_000, 10_000)  # samples
-_HARDLY_ERRS, _ERRS_OFTEN = (0.03, 0.06), (0.2, 0.3)  # share of samples whose class is mistaken
-_ERRS_MUCH = (0.3, 0.4)
-_LAGS, _NOT_NEEDED = (0.03, 0.08), 0.7
 _AT_MOST = 3  # times that weights are mended: more hardly change them
-_TYPICAL_EVIDENCE = 0.85  # odds of about five to one, as few epochs were right on planted errors
 
 
 def _judged(
@@ -262,118 +263,6 @@ def _ascending(values: Floats) -> Labels:
     return keys
 
 
-def _early(
-    numbers: Sequence[int], single: Sequence[Beliefs]
-) -> tuple[Beliefs, tuple[Beliefs, ...]]:
-    """Beliefs of the first epochs together, and of the single ones to compare with.
-
-    Predictions are those of the second, third and fifth epoch, whichever is surest: there the model
-    mostly knows enough. How sure to call it is taken from the first and second, where a sample's
-    own label has been seen not at all or once, so that those whose label agrees have hardly become
-    surer by it.
-    """
-    if list(numbers[:3]) != [0, 1, 2]:
-        return single[-1], tuple(single)  # a single epoch, or none of the usual ones
-    predicted, surest = single[1].predicted.copy(), single[1].confidence
-    for epoch in single[2:4]:
-        surer = epoch.confidence > surest
-        predicted[surer & (predicted != UNKNOWN)] = epoch.predicted[surer & (predicted != UNKNOWN)]
-        surest = np.maximum(surest, epoch.confidence)
-    confidence = single[0].confidence * np.float32(0.5) + single[1].confidence
-    return Beliefs(predicted=predicted, confidence=confidence), tuple(single[1:6])
-
-
-def _sureness(
-    numbers: Sequence[int], single: Sequence[Beliefs], second: float, later: float
-) -> Floats:
-    """How sure the model was of each sample while it hardly knew its label.
-
-    Args:
-        numbers: The epochs kept.
-        single: What was believed in each.
-        second: How much the second epoch counts, to twice the first.
-        later: How much the third and fifth do.
-    """
-    if list(numbers[:3]) != [0, 1, 2]:
-        return single[0].confidence
-    sureness: Floats = single[0].confidence * np.float32(0.5)
-    for weight, epoch in zip((second, later, later), single[1:4], strict=False):
-        if weight:
-            sureness += np.float32(weight) * epoch.confidence
-    return sureness
-
-
-def _weights(samples: int, errors: float, lag: float) -> tuple[float, float]:
-    """How much the second, and the third and fifth epoch tell of how sure to call a model.
-
-    The first has not seen the labels, but knows least. The more samples there are, the less each
-    label does to the model: of many, the third and fifth may be asked too, which know far more of
-    what is hard. But they are surer where labels agree: of a model that hardly errs they are not
-    needed, and if the second knew nearly all there is to know, it is not needed much itself.
-
-    Args:
-        samples: How many there are.
-        errors: Share of samples whose class the model mistakes.
-        lag: Share of which the second epoch mistook it, less that.
-    """
-    few, many = _FEW_TO_MANY
-    knew = (1 - ramp(lag, _LAGS)) * (1 - ramp(errors, _ERRS_OFTEN))
-    late = max(ramp(samples, (few, many)), ramp(errors, _ERRS_MUCH))
-    later = late * ramp(errors, _HARDLY_ERRS) * (1 - knew)
-    return 1 - _NOT_NEEDED * knew, later
-
-
-def _contradicted(single: Sequence[Beliefs], given: npt.NDArray[np.int32]) -> float:
-    """Share of labels that the last epoch with most samples in it contradicts."""
-    for epoch in reversed(single):
-        known = epoch.predicted != UNKNOWN
-        if 2 * int(known.sum()) > len(known):
-            return float((epoch.predicted != given)[known].mean())
-    return 0.0
-
-
-def _epoch_beliefs(snapshot: Snapshot, given: npt.NDArray[np.int32]) -> Beliefs:
-    rival, belief, rival_belief = (
-        _numpy(x) for x in (snapshot.rival, snapshot.belief, snapshot.rival_belief)
-    )
-    predicted = np.where(rival_belief > belief, rival, given)
-    predicted[rival == UNKNOWN] = UNKNOWN
-    return Beliefs(predicted=predicted, confidence=np.maximum(belief, rival_belief))
-
-
-def _rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:
-    """The class that was the rival of each sample with the most belief, over the snapshots."""
-    kept = [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots if x.epoch > 0]
-    kept = kept or [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots]
-    best = np.full(len(kept[0][0]), UNKNOWN, np.int32)
-    most = np.full(len(best), -1, np.float32)
-    for rival, _ in kept:
-        votes = np.zeros(len(best), np.float32)
-        for other, belief in kept:
-            votes += np.where(rival == other, belief, 0)
-        better = (votes > most) & (rival != UNKNOWN)
-        best[better], most[better] = rival[better], votes[better]
-    return best
-
-
-def _evidence(snapshots: Sequence[Snapshot]) -> Floats:
-    """Like the ledger's evidence, from these epochs only; NaN where a sample was not seen in them.
-
-    A model that has learnt for so short says too little: its typical evidence is made up to
-    `_TYPICAL_EVIDENCE`.
-    """
-    kept = [x for x in snapshots if x.epoch > 0] or snapshots
-    beliefs = np.stack([_numpy(x.belief) for x in kept])
-    rivals = np.stack([_numpy(x.rival_belief) for x in kept])
-    seen = beliefs >= 0
-    floor = np.float32(EVIDENCE_FLOOR)
-    odds = np.where(seen, np.log((np.abs(beliefs) + floor) / (np.abs(rivals) + floor)), 0)
-    with np.errstate(invalid="ignore"):
-        evidence: Floats = (odds.sum(0) / seen.sum(0)).astype(np.float32)
-    typical = np.nanmedian(np.abs(evidence)) if seen.any() else 0
-    return evidence * np.float32(_TYPICAL_EVIDENCE / max(float(typical), EVIDENCE_FLOOR))
-
-
 def _together(evidence: Floats, log_odds: Floats) -> Floats:
     """Evidence and log odds, of which each tells what the other does not where a model errs too.
 
@@ -392,11 +281,6 @@ def _share(rival_belief: Floats, belief: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         share: Floats = np.clip(rival_belief / (1 - belief), 0, 1)
     return share
-
-
-def _numpy(tensor: Any) -> npt.NDArray[Any]:  # noqa: ANN401
-    array: npt.NDArray[Any] = tensor.numpy(force=True)
-    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _check_probabilities(part: npt.NDArray[Any]) -> None:
