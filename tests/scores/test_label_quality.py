@@ -120,7 +120,7 @@ def test_labels_that_the_second_epoch_has_learnt_do_not_make_it_surer_of_fewer_w
     found = label_quality(ledger, labels, held_out).noise.share.value
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abstain.scores.epochs._NOT_NEEDED", 0.0)
-        patch.setattr("abstain.scores.label_quality._LAGS", (-2.0, -1.0))
+        patch.setattr("abstain.scores.epochs._LAGS", (-2.0, -1.0))
         asked_too = label_quality(ledger, labels, held_out).noise.share.value
     assert asked_too < found
     assert abs(found - rate) < abs(asked_too - rate)
