@@ -15,3 +15,13 @@ class AbstainError(ValueError):
 
 class DataError(AbstainError):
     """A data source cannot be used as it is: missing column, unreadable image, one class only."""
+
+
+class MissingColumnError(DataError):
+    """Columns that were asked for are not there; whoever asked may say it in other words."""
+
+    def __init__(self, argument: str, where: object, found: str) -> None:
+        super().__init__(f"{argument} must name columns of {where}, got {found}")
+        self.argument = argument
+        self.where = where
+        self.found = found

@@ -12,7 +12,7 @@ from abstain.data.contract import Kind
 from abstain.data.images import SUFFIXES
 from abstain.data.table_numbers import holds_dates, is_text
 from abstain.data.wording import did_you_mean, some
-from abstain.errors import DataError
+from abstain.errors import DataError, MissingColumnError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,10 +54,11 @@ def check_ignored(table: "pa.Table", ignore: Sequence[str], where: object) -> No
 def _check_names(argument: str, names: Sequence[str], table: "pa.Table", where: object) -> None:
     missing = [name for name in names if name not in table.column_names]
     if missing:
-        raise DataError(
-            f"{argument} must name columns of {where}, got {some(missing)}; "
-            f"its columns are {some(table.column_names, 20)}"
-            f"{did_you_mean(missing[0], table.column_names)}"
+        raise MissingColumnError(
+            argument,
+            where,
+            f"{some(missing)}; its columns are {some(table.column_names, 20)}"
+            f"{did_you_mean(missing[0], table.column_names)}",
         )
 
 

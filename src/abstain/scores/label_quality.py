@@ -1,13 +1,14 @@
 """How far each given label can be trusted, and which class it should have been."""
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
 from abstain.errors import AbstainError
+from abstain.scores.doubts import are_few
 from abstain.scores.epochs import (
     beliefs_of,
     contradicted,
@@ -24,7 +25,7 @@ from abstain.scores.held_out import HeldOut, all_learnt_by_heart, mistaken, with
 from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger
 from abstain.scores.noise_model import SLOPE, NoiseModel, fit_noise_model
 from abstain.scores.out_of_sample import share_out_of_sample
-from abstain.scores.plateau import UNKNOWN, Beliefs, find_plateau
+from abstain.scores.plateau import UNKNOWN, Beliefs, Floats, find_plateau
 from abstain.scores.two_classes import TwoClasses
 from abstain.scores.whole_training import share_by_whole_training
 from abstain.scores.wrong_share import (
@@ -32,8 +33,6 @@ from abstain.scores.wrong_share import (
     share_by_first_epochs,
     share_by_one_epoch,
 )
-
-Floats: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +243,11 @@ def _num_classes(*labels: npt.NDArray[np.int32]) -> int:
 
 def _shape(
     log_odds: Floats, given: npt.NDArray[np.int32], classes: int
-) -> TwoClasses | FadingErrors:
+) -> TwoClasses | FadingErrors | None:
     if classes == 2:
         return TwoClasses.of(log_odds, given)
+    if not are_few(len(given)):  # it would have no say
+        return None
     seen = log_odds[~np.isnan(log_odds)]
     return FadingErrors.of(np.abs(seen), seen < 0, classes)
 

@@ -11,9 +11,8 @@ from abstain.errors import AbstainError
 from abstain.scores.given import checked_labels
 from abstain.scores.label_quality import LabelQuality
 from abstain.scores.noise_model import NoiseModel
-from abstain.scores.wrong_share import half_width
+from abstain.scores.wrong_share import Z, half_width
 
-_Z = 1.959963984540054  # 95%
 # Standard error of an expected share that comes from the shape of the odds; by planted errors.
 _SHAPE = 0.025
 
@@ -73,7 +72,7 @@ class NoiseEstimate:
         worst = np.partition(self.wrong_probability, samples - budget)[samples - budget :]
         wrong = worst.astype(np.float64)
         value = float(wrong.sum())
-        chance = _Z * math.hypot(math.sqrt(float((wrong * (1 - wrong)).sum())), _SHAPE * budget)
+        chance = Z * math.hypot(math.sqrt(float((wrong * (1 - wrong)).sum())), _SHAPE * budget)
         odds = logit(np.clip(wrong, 1e-12, 1 - 1e-12))
         low, high = (float(expit(odds + shift).sum()) for shift in self.shifts)
         return Interval(
@@ -170,8 +169,8 @@ def _transition(
     seen[:known] = noise.share.counts[:known].sum(1)
     n = np.maximum(seen, 1)[:, None]
     # Wilson's score interval, and the uncertainty of the rate in proportion.
-    centre = (matrix + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * np.sqrt(matrix * (1 - matrix) / n + _Z**2 / (4 * n * n))
+    centre = (matrix + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * np.sqrt(matrix * (1 - matrix) / n + Z**2 / (4 * n * n))
     relative = (rate.high - rate.low) / 2 / max(rate.value, 1e-9)
     moved = np.minimum(matrix, 1 - matrix) * relative
     low = np.clip(np.minimum(matrix, centre - np.hypot(half, moved)), 0, 1)

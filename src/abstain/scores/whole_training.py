@@ -66,8 +66,8 @@ def share_by_whole_training(
         first: Plateau of the first epoch that knows anything.
         held_out: Labels set aside.
         early: The share as the first epochs have it.
-        shape: What the evidence tells, of two classes or of more; None where all labels were learnt
-            by heart.
+        shape: What the evidence tells, of two classes, or of few samples of more; None where all
+            labels were learnt by heart.
     """
     m = len(early.counts)
     plateau, counts, by_class = read(given, whole, m, keeps_errors=True)

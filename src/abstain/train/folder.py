@@ -228,7 +228,7 @@ def _fingerprint_of_inputs(data: LabeledData) -> str | None:
     """Of numbers and texts in memory; images may be decoded a little differently elsewhere."""
     digest = hashlib.sha256(json.dumps([data.columns, dict(data.categories)]).encode())
     if data.kind == "table" and isinstance(data.inputs, torch.Tensor):
-        digest.update(data.inputs.contiguous().numpy().tobytes())
+        digest.update(data.inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
     elif data.kind == "text" and isinstance(data.inputs, list):
         for text in data.inputs:
             digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))

@@ -1,7 +1,6 @@
 """A finished run, opened to predict: it reads sources as it read its training data."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from abstain.data.assemble import settle
 from abstain.data.fitting import check_images, fitting
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.layout import canonical
-from abstain.errors import AbstainError, DataError
+from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.train.batches import Batches, resident
 from abstain.train.folder import RunFolder
@@ -151,13 +150,13 @@ class FinishedRun:
         """The source; a column that it lacks is one of the model's, where nobody named it."""
         try:
             return load(source, **read)
-        except DataError as error:
-            told = re.sub(
-                r"^features must name columns of (.+?), got ",
-                r"\1 must have the columns that the model was trained on, got no ",
-                str(error),
-            )
-            raise DataError(str(error) if named_columns else told) from error
+        except MissingColumnError as error:
+            if named_columns or error.argument != "features":
+                raise
+            raise DataError(
+                f"{error.where} must have the columns that the model was trained on, got no "
+                f"{error.found}"
+            ) from error
 
     def _check_needs_no_features(self, source: object) -> None:
         learnt_from = self.sources["options"].get("features")
