@@ -1,4 +1,4 @@
-"""Data sets whose wrong labels are known, audited and cross-validated: what the verdict is fitted to.
+"""Cases whose wrong labels are known, trained on and cross-validated: what a verdict is fitted to.
 
 A *case* is a set, the features that a model sees, and the labels it is given: the real ones, whose
 errors were made by people or rules, or the true ones with errors planted. Each case is trained on
@@ -40,6 +40,8 @@ TABLES = ("product_pairs", "lidc_nodules", "defects_lucene", "defects_activemq",
 PHOTOS = ("cifar10_people.label1", "cifar10_people.label2", "cifar10_people.label3")
 PLAIN = ("digits", "breast_cancer", "wine", "mnist_5k")
 """Sets without known errors of their own, on which a simple model is good."""
+NARROW = ("product_pairs", "lidc_nodules", "mammography", "wine")
+"""Tables of fewer than 16 columns."""
 IMAGES = ("mnist_5k", "fashion_mnist", "cifar10_people.label1")
 PLANTED = ("clean 0", "symmetric 0.1", "symmetric 0.3", "pairflip 0.3", "instance 0.3")
 """On the true labels of a set; of two classes, pairflip is symmetric noise and left out."""
@@ -81,14 +83,11 @@ def cases():
     """All of them, the real errors first."""
     real, planted = [], []
     for name in (*TEXTS, *TABLES, *PHOTOS):
-        cuts = ["all", "16"] if name in ("product_pairs", "lidc_nodules", "mammography") else None
-        for features in cuts or ["all", "64", "16", *(["tfidf"] if name in TEXTS else [])]:
-            real.append(Case(name, features, "real"))
-    real += [Case(name, "network", "real") for name in PHOTOS]
-    real = [case for case in real if not (case.name in TABLES[:2] + TABLES[4:] and case.features == "16")]
+        features = ["all"] if name in NARROW else ["all", "64", "16"]
+        features += ["tfidf"] if name in TEXTS else ["network"] if name in PHOTOS else []
+        real += [Case(name, kind, "real") for kind in features]
     for name in (*TEXTS, *TABLES, PHOTOS[0], *PLAIN):
-        narrow = name in ("product_pairs", "lidc_nodules", "mammography", "wine")
-        for features in ["all"] if narrow else ["all", "16"]:
+        for features in ["all"] if name in NARROW else ["all", "16"]:
             planted += [Case(name, features, noise) for noise in PLANTED]
     planted += [Case(name, "network", noise) for name in IMAGES for noise in PLANTED]
     return real + planted
@@ -277,10 +276,10 @@ def by_network(photos, given, recipe):
 
 
 def make(case, options):
-    """Train on a case and keep what was seen; None, or what went wrong."""
+    """Train on a case and keep what was seen."""
     target = options.ledgers / case.file
     if target.exists():
-        return None
+        return
     import torch
 
     torch.set_num_threads(1)
@@ -305,14 +304,15 @@ def make(case, options):
     with part.open("wb") as file:
         np.savez_compressed(file, **said)
     part.replace(target)
-    return None
 
 
 def _attempt(case, options):
+    """None, or what went wrong."""
     try:
-        return make(case, options)
+        make(case, options)
     except Exception:
         return traceback.format_exc()
+    return None
 
 
 def main():
@@ -338,7 +338,10 @@ def main():
             error = future.result()
             failed += error is not None
             seconds = time.monotonic() - began
-            print(f"{done}/{len(todo)} {seconds:.0f} s {under_way[future].file} {error or ''}", flush=True)
+            print(
+                f"{done}/{len(todo)} {seconds:.0f} s {under_way[future].file} {error or ''}",
+                flush=True,
+            )
     raise SystemExit(1 if failed else 0)
 
 

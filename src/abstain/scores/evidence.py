@@ -1,0 +1,175 @@
+"""Evidence on each given label: its log odds against its strongest rival, from either source.
+
+A training tells it by the ledger, averaged over all visits of a sample; a cross-validation tells it
+by probabilities of models that were not trained on the sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.errors import AbstainError
+from abstain.scores.given import checked_labels
+from abstain.scores.held_out import HeldOut
+from abstain.scores.ledger import EVIDENCE_FLOOR, Ledger, Snapshot
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+UNKNOWN = -1
+"""The rival of a sample that was never seen."""
+SUM_OFF_BY = 0.05
+"""How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
+_ROWS_AT_ONCE = 2**16
+# Disagreement rates below this hardly differ: a ratio of two tiny ones says nothing.
+_RATE_FLOOR = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known of each of N labels before any of them is judged."""
+
+    log_odds: Floats = field(repr=False)
+    """(N,) log odds of the given label against its strongest rival; NaN if never seen."""
+    rival: npt.NDArray[np.int32] = field(repr=False)
+    """(N,) the likeliest other class; `UNKNOWN` if never seen."""
+    rival_share: Floats = field(repr=False)
+    """(N,) of the belief that is not in the given label, the part that is in the rival."""
+    memorised: float
+    """Log of how many times more often held-out labels are disagreed with than trained ones."""
+    abstention: Floats = field(repr=False)
+    """(N,) f_0 at the last visit; NaN where there is no abstention output."""
+
+    def __len__(self) -> int:
+        return len(self.log_odds)
+
+    @property
+    def disagreement(self) -> float:
+        """Share of the labels whose rival is likelier than they are."""
+        return _disagreement(self.log_odds)
+
+
+def evidence_from_ledger(
+    ledger: Ledger, given: npt.ArrayLike, held_out: HeldOut | None = None
+) -> Evidence:
+    """Evidence from one training.
+
+    Args:
+        ledger: Of a training.
+        given: (N,) given labels.
+        held_out: How often the model met held-out labels, which it had not been trained on. Without
+            it, labels that were memorised pass for right ones.
+
+    >>> import torch
+    >>> ledger = Ledger(2)
+    >>> logits = torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]])
+    >>> ledger.update(torch.arange(2), logits, torch.zeros(2).long(), has_abstention=False)
+    >>> evidence = evidence_from_ledger(ledger, [0, 0])
+    >>> evidence.rival.tolist(), (evidence.log_odds < 0).tolist()
+    ([2, 1], [False, True])
+    """
+    checked_labels(given, len(ledger))
+    snapshots = ledger.snapshots
+    if not snapshots:
+        raise AbstainError("ledger must have seen a training, got one that saw nothing")
+    log_odds = ledger.evidence.numpy(force=True)
+    belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
+    memorised = 0.0
+    if held_out is not None:
+        rates = np.array([held_out.disagreement, _disagreement(log_odds)])
+        memorised = float(np.log(rates + _RATE_FLOOR) @ [1, -1])
+    return Evidence(
+        log_odds=log_odds,
+        rival=_likeliest_rival(snapshots),
+        rival_share=_share(belief - margin, belief),
+        memorised=memorised,
+        abstention=ledger.abstention.numpy(force=True),
+    )
+
+
+def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLike) -> Evidence:
+    """Evidence from out-of-sample probabilities, such as those of a cross-validation.
+
+    Args:
+        probabilities: (N, m) of each class, by models that were not trained on the sample.
+        given: (N,) given labels.
+
+    >>> evidence = evidence_from_probabilities([[0.9, 0.1], [0.2, 0.8]], [0, 0])
+    >>> evidence.log_odds.round(2), evidence.rival.tolist()
+    (array([ 2.11, -1.35], dtype=float32), [1, 1])
+    """
+    beliefs = np.asarray(probabilities)
+    if beliefs.ndim != 2 or beliefs.shape[1] < 2 or not len(beliefs):
+        raise AbstainError(f"probabilities must be (samples, classes), got shape {beliefs.shape}")
+    if beliefs.dtype.kind not in "fiu":
+        raise AbstainError(f"probabilities must be numbers, got {beliefs.dtype}")
+    labels = checked_labels(given, len(beliefs), beliefs.shape[1])
+    rows = len(beliefs)
+    belief, rival_belief = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    rival = np.empty(rows, np.int32)
+    for begin in range(0, rows, _ROWS_AT_ONCE):  # a copy of all would double the memory
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        _check_probabilities(beliefs[part])
+        index = np.arange(len(labels[part]))
+        others = beliefs[part].astype(np.float32)
+        belief[part] = others[index, labels[part]]
+        others[index, labels[part]] = -1
+        rival[part] = others.argmax(1)
+        rival_belief[part] = others[index, rival[part]]
+    return Evidence(
+        log_odds=np.log((belief + EVIDENCE_FLOOR) / (rival_belief + EVIDENCE_FLOOR)),
+        rival=rival,
+        rival_share=_share(rival_belief, belief),
+        memorised=0.0,
+        abstention=np.full(rows, np.nan, np.float32),
+    )
+
+
+def _disagreement(log_odds: Floats) -> float:
+    seen = log_odds[~np.isnan(log_odds)]
+    return float((seen < 0).mean()) if len(seen) else 0.0
+
+
+def _share(rival_belief: Floats, belief: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share: Floats = np.clip(rival_belief / (1 - belief), 0, 1)
+    return share
+
+
+def _likeliest_rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:
+    """The class that was the rival of each sample with the most belief, over the snapshots."""
+    kept = [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots if x.epoch > 0]
+    kept = kept or [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots]
+    best = np.full(len(kept[0][0]), UNKNOWN, np.int32)
+    most = np.full(len(best), -1, np.float32)
+    for rival, _ in kept:
+        votes = np.zeros(len(best), np.float32)
+        for other, belief in kept:
+            votes += np.where(rival == other, belief, 0)
+        better = (votes > most) & (rival != UNKNOWN)
+        best[better], most[better] = rival[better], votes[better]
+    return best
+
+
+def _numpy(tensor: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+    array: npt.NDArray[Any] = tensor.numpy(force=True)
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def _check_probabilities(part: npt.NDArray[Any]) -> None:
+    # "not all within" rather than "any outside", so that a NaN is refused too.
+    within = (part >= 0) & (part <= 1 + SUM_OFF_BY)
+    if not within.all():
+        bad = part[~within][0]
+        raise AbstainError(
+            f"probabilities must lie in [0, 1], got {bad}; of logits, take the softmax"
+        )
+    sums = part.sum(1, dtype=np.float64)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > SUM_OFF_BY:
+        raise AbstainError(
+            f"rows of probabilities must sum to 1, got {sums[worst]:g}; if there is a column for "
+            "every class, divide each row by its sum"
+        )

@@ -1,0 +1,355 @@
+"""From evidence to P(label is wrong), and from that to everything: rate, flags, classes, reviews.
+
+    P(wrong) = 1 / (1 + exp(slope · evidence − offset))
+
+How often a confident disagreement turns out to be a wrong label cannot be read off one set of
+labels; it was learnt over many data sets whose errors are known (`bench/fit_verdict.py`, numbers in
+`verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, m
+being how far the model memorised its labels, and the logs of their slopes are normal too. Reviewed
+labels move both towards what this data set shows, by their posterior mode (Laplace's
+approximation). As the likelihood is that of a label *given its evidence*, it does not matter that
+reviewers look at the worst labels first.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import resources
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from abstain.errors import AbstainError
+from abstain.scores.evidence import UNKNOWN, Evidence, Floats
+from abstain.scores.given import Labels, checked_labels
+from abstain.scores.interval import Interval
+
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice
+
+CONFIDENCE = 0.9
+"""How often intervals from the labels alone should cover, as they did on data sets left out."""
+_Z = float(norm.ppf((1 + CONFIDENCE) / 2))
+_LEAST = 1e-9  # a probability whose log odds are still finite
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learnt:
+    """What was learnt over data sets: `verdict.toml`."""
+
+    intercept: float
+    """Log odds of being wrong, of a label whose rival is as likely as it is."""
+    log_slope: float
+    """Log of how fast these odds fall with the evidence."""
+    memorised: float
+    """How much they rise where the model memorised labels."""
+    offset_spread: float
+    """Standard deviation over data sets of the offset."""
+    slope_spread: float
+    """And of the log of the slope."""
+    class_spread: float
+    """And, within a data set, of the offset over its classes."""
+
+    @classmethod
+    @cache
+    def load(cls) -> "Learnt":
+        """Read the numbers that come with the package."""
+        text = resources.files("abstain.scores").joinpath("verdict.toml").read_text("utf-8")
+        return cls(**tomllib.loads(text)["learnt"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """P(wrong) over evidence for one data set, and how sure that is."""
+
+    offset: float
+    log_slope: float
+    covariance: Doubles
+    """(2, 2), of offset and log slope."""
+
+    def logits(self, evidence: npt.NDArray[np.floating]) -> Floats:
+        """Log odds that labels with this evidence are wrong."""
+        logits: Floats = np.float32(self.offset) - np.float32(math.exp(self.log_slope)) * evidence
+        return logits
+
+
+def fit_curve(
+    learnt: Learnt, memorised: float, evidence: npt.ArrayLike = (), wrong: npt.ArrayLike = ()
+) -> Curve:
+    """The curve of a data set, from what was learnt over others and from labels reviewed in it.
+
+    Args:
+        learnt: The prior.
+        memorised: `Evidence.memorised`.
+        evidence: Log odds of the reviewed labels.
+        wrong: Whether each of them was found to be wrong.
+
+    >>> learnt = Learnt.load()
+    >>> before = fit_curve(learnt, 0.0)
+    >>> after = fit_curve(learnt, 0.0, evidence=np.full(50, -3.0), wrong=np.zeros(50))
+    >>> after.offset < before.offset, after.covariance[0, 0] < before.covariance[0, 0]
+    (True, np.True_)
+    """
+    x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
+    precision = np.diag([learnt.offset_spread**-2.0, learnt.slope_spread**-2.0])
+    prior = np.array([learnt.intercept + learnt.memorised * memorised, learnt.log_slope])
+
+    def cost(place: Doubles) -> float:
+        z = place[0] - math.exp(place[1]) * x
+        away = place - prior
+        return float((np.logaddexp(0, z) - y * z).sum() + away @ precision @ away / 2)
+
+    place, information = prior, precision
+    for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
+        slope = math.exp(place[1])
+        p = expit(place[0] - slope * x)
+        moves = np.stack([np.ones_like(x), -slope * x], 1)
+        information = moves.T @ (moves * (p * (1 - p))[:, None]) + precision
+        step = np.linalg.solve(information, moves.T @ (y - p) - precision @ (place - prior))
+        now = cost(place)
+        while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
+            step = step / 2
+        place = place + step
+        if np.abs(step).max() <= _CONVERGED:
+            break
+    return Curve(
+        offset=float(place[0]),
+        log_slope=float(place[1]),
+        covariance=np.linalg.inv(information),
+    )
+
+
+_STEPS, _CONVERGED = 100, 1e-7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is thought of N labels; every figure is read off `wrong_probability`."""
+
+    evidence: Evidence
+    given: Labels = field(repr=False)
+    num_classes: int
+    curve: Curve
+    reviewed: Labels = field(repr=False)
+    """(N,) the class that a reviewer gave, or `UNKNOWN`."""
+    class_spread: float
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @cached_property
+    def is_reviewed(self) -> npt.NDArray[np.bool_]:
+        """(N,) which labels somebody looked at."""
+        return self.reviewed != UNKNOWN
+
+    @cached_property
+    def logits(self) -> Floats:
+        """(N,) log odds that the label is wrong; infinite where a reviewer said so."""
+        logits = self.curve.logits(self.evidence.log_odds)
+        unseen = np.isnan(logits)
+        if unseen.any():  # of these only the rate is known
+            rate = float(expit(logits[~unseen]).mean()) if not unseen.all() else 0.5
+            logits[unseen] = logit(min(max(rate, _LEAST), 1 - _LEAST))
+        found_wrong = self.reviewed != self.given
+        logits[self.is_reviewed & found_wrong] = np.inf
+        logits[self.is_reviewed & ~found_wrong] = -np.inf
+        return logits
+
+    @cached_property
+    def wrong_probability(self) -> Floats:
+        """(N,) P(label is wrong)."""
+        wrong: Floats = expit(self.logits)
+        return wrong
+
+    @property
+    def label_score(self) -> Floats:
+        """(N,) P(label is right): low = bad."""
+        return 1 - self.wrong_probability
+
+    @cached_property
+    def order(self) -> Labels:
+        """Indices of all samples, the worst label first; of equals the earlier one."""
+        return _ascending(-self.logits)
+
+    @cached_property
+    def is_label_issue(self) -> npt.NDArray[np.bool_]:
+        """(N,) the worst labels, as many as make the expected F1 of these flags the highest.
+
+        Of the k worst, Σp over them are expected to be wrong, and Σp over all labels in all: the
+        F1 expected is 2 Σp / (k + Σp over all).
+        """
+        flags = np.zeros(len(self), dtype=bool)
+        found = np.cumsum(self.wrong_probability[self.order], dtype=np.float64)
+        if found[-1] > 0:
+            gain = found / (np.arange(1, len(self) + 1) + found[-1])
+            flags[self.order[: int(gain.argmax()) + 1]] = True
+        return flags
+
+    @cached_property
+    def rate(self) -> Interval:
+        """Share of wrong labels."""
+        return _scaled(self.expected_among(slice(None)), 1 / len(self))
+
+    @cached_property
+    def unseen(self) -> Interval:
+        """How many of the labels that nobody reviewed are wrong."""
+        return self.expected_among(~self.is_reviewed)
+
+    def expected_wrong(self, budget: int) -> Interval:
+        """How many of the `budget` worst labels are expected to be wrong.
+
+        >>> from abstain.scores.evidence import evidence_from_probabilities
+        >>> probabilities = [[0.99, 0.01]] * 60 + [[0.01, 0.99]] * 60
+        >>> given = [0] * 60 + [1] * 50 + [0] * 10
+        >>> found = judge(evidence_from_probabilities(probabilities, given), given, 2)
+        >>> 8 < found.expected_wrong(10).value < 10
+        True
+        """
+        if not 0 <= budget <= len(self):
+            raise AbstainError(f"budget must lie in [0, {len(self)}], got {budget}")
+        return self.expected_among(self.order[:budget])
+
+    def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
+        """How many of some labels are expected to be wrong.
+
+        Uncertain are the offset and slope of this data set, and what chance makes of P(wrong).
+
+        Args:
+            rows: Which labels.
+            of_a_class: Whether they were chosen by their class: classes have offsets of their own.
+        """
+        logits = self.logits[rows]
+        known = float(np.isposinf(logits).sum())
+        open_ = np.isfinite(logits)
+        left = int(open_.sum())
+        if not left:
+            return Interval(value=known, low=known, high=known)
+        z = logits[open_].astype(np.float64)
+        p = expit(z)
+        rate = min(max(float(p.mean()), _LEAST), 1 - _LEAST)
+        spread = p * (1 - p)
+        # How the mean moves with the offset, and with the log of the slope: slope · evidence is
+        # what the offset exceeds the logit by.
+        moves = np.array([spread.mean(), (spread * (z - self.curve.offset)).mean()])
+        variance = float(moves @ self.curve.covariance @ moves) + float(spread.mean()) / left
+        if of_a_class:
+            variance += float(moves[0] * self.class_spread) ** 2
+        half = _Z * math.sqrt(variance) / (rate * (1 - rate))
+        low, high = (float(expit(logit(rate) + way * half)) for way in (-1, 1))
+        return Interval(value=known + rate * left, low=known + low * left, high=known + high * left)
+
+    @cached_property
+    def per_class(self) -> list[Interval]:
+        """Share of wrong labels among those given class j; NaN where no label is j."""
+        order = np.argsort(self.given, kind="stable")
+        ends = np.cumsum(np.bincount(self.given, minlength=self.num_classes))
+        found = []
+        for begin, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
+            if begin == end:
+                found.append(Interval(value=math.nan, low=0.0, high=1.0))
+                continue
+            wrong = self.expected_among(order[begin:end], of_a_class=True)
+            found.append(_scaled(wrong, 1 / (end - begin)))
+        return found
+
+    @cached_property
+    def transition(self) -> Doubles:
+        """T[i, j] = P(given = j | true = i); rows sum to 1.
+
+        A label that is wrong is taken to be that of its rival, or what a reviewer said.
+        """
+        m = self.num_classes
+        wrong = self.wrong_probability.astype(np.float64)
+        rival = np.where(self.evidence.rival == UNKNOWN, self.given, self.evidence.rival)
+        other = np.where(self.is_reviewed, self.reviewed, rival)
+        joint = np.bincount(other * m + self.given, wrong, minlength=m * m)
+        joint += np.bincount(self.given * (m + 1), 1 - wrong, minlength=m * m)
+        joint = joint.reshape(m, m)
+        joint[joint.sum(1) == 0] = np.eye(m)[joint.sum(1) == 0]
+        transition: Doubles = joint / joint.sum(1, keepdims=True)
+        return transition
+
+    @cached_property
+    def predicted_label(self) -> Labels:
+        """(N,) the class that is believed most, which may be the given one."""
+        doubted = (self.evidence.log_odds < 0) & (self.evidence.rival != UNKNOWN)
+        believed = np.where(doubted, self.evidence.rival, self.given)
+        return np.where(self.is_reviewed, self.reviewed, believed).astype(np.int64)
+
+    @cached_property
+    def confidence(self) -> Floats:
+        """(N,) P(predicted label is right); NaN for a sample that was never seen."""
+        wrong = self.wrong_probability
+        doubted = self.predicted_label != self.given
+        confidence = np.where(doubted, wrong * self.evidence.rival_share, 1 - wrong)
+        confidence[self.evidence.rival == UNKNOWN] = np.nan
+        confidence[self.is_reviewed] = 1
+        return confidence
+
+
+def judge(
+    evidence: Evidence,
+    given: npt.ArrayLike,
+    num_classes: int,
+    reviewed: Mapping[int, int] | None = None,
+    learnt: Learnt | None = None,
+) -> Verdict:
+    """Judge labels by the evidence on them, and by those that were reviewed.
+
+    Args:
+        evidence: On each label.
+        given: (N,) given labels.
+        num_classes: Number of classes m.
+        reviewed: The class that a reviewer gave, by row; however these rows were chosen.
+        learnt: The numbers to judge by; by default those that come with the package.
+
+    >>> from abstain.scores.evidence import evidence_from_probabilities
+    >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
+    >>> given = [0] * 60 + [1] * 50 + [0] * 10
+    >>> found = judge(evidence_from_probabilities(probabilities, given), given, 2)
+    >>> int(found.is_label_issue.sum()), 10 / 120 in found.rate
+    (10, True)
+    """
+    labels = checked_labels(given, len(evidence), num_classes).astype(np.int64)
+    answers = np.full(len(labels), UNKNOWN, np.int64)
+    for row, label in (reviewed or {}).items():
+        if not 0 <= row < len(labels) or not 0 <= label < num_classes:
+            raise AbstainError(
+                f"reviewed must map rows below {len(labels)} to classes below {num_classes}, "
+                f"got {row}: {label}"
+            )
+        answers[row] = label
+    rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(evidence.log_odds))
+    learnt = learnt or Learnt.load()
+    curve = fit_curve(
+        learnt, evidence.memorised, evidence.log_odds[rows], answers[rows] != labels[rows]
+    )
+    return Verdict(
+        evidence=evidence,
+        given=labels,
+        num_classes=num_classes,
+        curve=curve,
+        reviewed=answers,
+        class_spread=learnt.class_spread,
+    )
+
+
+def _scaled(interval: Interval, by: float) -> Interval:
+    return Interval(value=interval.value * by, low=interval.low * by, high=interval.high * by)
+
+
+def _ascending(values: Floats) -> Labels:
+    """What a stable argsort gives, in a third of its time: whole numbers of value and place."""
+    bits = (values + np.float32(0)).view(np.int32)  # there is but one zero
+    # Floats are in the order of their bits, but for the negative ones, which are in the reverse.
+    keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(len(values))
+    keys.sort()
+    keys &= 0xFFFFFFFF
+    return keys
