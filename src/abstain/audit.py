@@ -1,6 +1,6 @@
 """The audit: data in, verdict out. One training run says how many labels are wrong, and which.
 
-source ──▶ train ──▶ ledger ──▶ label scores ──▶ share of wrong labels ──▶ which ones
+source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is wrong) ──▶ noise rate, flags, budgets
                      (what the training saw of each sample)
 
 Called, `abstain.audit(source, …)` is `abstain.audit.audit`, whose help says what it takes.
@@ -27,16 +27,17 @@ from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.wording import many, some
 from abstain.errors import AbstainError
+from abstain.reviewed import kept_answers, kept_sample, read_answers, rows_of
 from abstain.scores.detection import detection
-from abstain.scores.held_out import HeldOut
-from abstain.scores.label_quality import (
+from abstain.scores.evidence import (
     SUM_OFF_BY,
-    LabelQuality,
-    label_quality,
-    label_quality_from_probabilities,
+    Evidence,
+    evidence_from_ledger,
+    evidence_from_probabilities,
 )
-from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
+from abstain.scores.verdict import judge
 from abstain.train.folder import RunFolder
 from abstain.train.recipe import DEFAULT_METHOD, Recipe
 from abstain.train.run import train
@@ -57,6 +58,7 @@ def audit(
     probabilities: npt.ArrayLike | None = None,
     model: torch.nn.Module | None = None,
     test: object = None,
+    reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     show: bool = False,
@@ -79,6 +81,8 @@ def audit(
             of scikit-learn, or as the columns of a DataFrame say.
         model: A torch classifier of your own, as for `abstain.train`.
         test: A source whose labels are right, for the training curves only.
+        reviewed: Labels that somebody checked: the class of each sample by id, or a CSV or Parquet
+            file with the columns `id` and `checked_label`. See `Audit.with_reviewed`.
         folder: Where to keep the run and the verdict; new or empty.
         resume: Go on with the audit in `folder`.
         show: Show progress, where there is a terminal.
@@ -102,6 +106,9 @@ def audit(
     if recipe is not None and method is not None:
         raise AbstainError(f"recipe and method exclude each other: give one, got {method!r} too")
     check_options(audit, options)
+    answers = {} if folder is None else kept_answers(Path(folder))
+    if reviewed is not None:
+        answers |= reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
     if features is not None:
         options["features"] = features
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
@@ -111,7 +118,7 @@ def audit(
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         held_out = trained.held_out
-        quality = label_quality(trained.ledger, data.given.numpy(), held_out)
+        evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
         numbers = None if _are_columns(features) else features
         said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
@@ -119,34 +126,34 @@ def audit(
         data = _load(sources)
         given = data.given.numpy()
         checked = _checked(probabilities, data)
-        quality = label_quality_from_probabilities(checked, given)
+        evidence = evidence_from_probabilities(checked, given)
         met = float((checked.argmax(axis=1) == given).mean())
         held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    return _verdict(data, quality, trained, held_out, sources, folder, began)
+    return _verdict(data, evidence, answers, trained, held_out, sources, folder, began)
 
 
 def _verdict(
     data: LabeledData,
-    quality: LabelQuality,
+    evidence: Evidence,
+    answers: Mapping[str, str],
     trained: Trained | None,
     held_out: HeldOut | None,
     sources: Mapping[str, Any],
     folder: str | os.PathLike[str] | None,
     began: float,
 ) -> Audit:
-    """From label scores to a judgement of every label."""
+    """From evidence to a judgement of every label."""
     given = data.given.numpy()
-    estimate = estimate_noise(quality, given, data.num_classes)
+    verdict = judge(evidence, given, data.num_classes, rows_of(answers, data))
     found = None
     # True labels may be looked at only where they are the labels before errors were planted.
     if trained and trained.recipe.flip and data.true is not None:
         wrong = given != data.true.numpy()
-        found = detection(quality.label_score, estimate.is_label_issue, wrong)
+        found = detection(-verdict.logits, verdict.is_label_issue, wrong)
     result = Audit(
         data=data,
-        quality=quality,
-        estimate=estimate,
+        verdict=verdict,
         # By what was trained on: what is only shown need not even be there.
         duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
         detection=found,
@@ -155,6 +162,7 @@ def _verdict(
         sources=sources,
         seconds=time.monotonic() - began,
         folder=None if folder is None else Path(folder),
+        sample=None if folder is None else kept_sample(Path(folder), data.ids),
     )
     if folder is not None and _speaks_for_all(trained):
         result.write(folder)

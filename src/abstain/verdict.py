@@ -2,15 +2,15 @@
 
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
 issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
-that a label is right), summary.json (written last: a folder that has it is whole) and report.html,
-which `abstain.report` adds.
+that a label is right), summary.json (written last: a folder that has it is whole), report.html,
+which `abstain.report` adds, and what was drawn and reviewed (`abstain.reviewed`).
 """
 
 import itertools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -26,11 +26,13 @@ from abstain.data.cache import publish
 from abstain.data.given_features import is_feature_file
 from abstain.data.require import require
 from abstain.errors import AbstainError
+from abstain.reviewed import keep_answers, kept_sample, read_answers, rows_of
 from abstain.scores.detection import Detection
 from abstain.scores.held_out import HeldOut
-from abstain.scores.label_quality import LabelQuality
-from abstain.scores.noise_rate import Interval, NoiseEstimate
+from abstain.scores.interval import Interval
+from abstain.scores.sampling import Sample, measured_rate, wrong_unchecked
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
+from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.train.folder import RunFolder
 from abstain.train.sources import reading, recalled
 from abstain.train.trained import Trained
@@ -51,11 +53,13 @@ COLUMNS = (
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
 
+MEASURED_CONFIDENCE = 0.95
+"""How often an interval that was measured on a random sample covers, whatever the noise."""
+_TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
+
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
-_WEAK_BELOW = 0.5  # of trust in the estimate
 _HARDLY, _CHANCES = 0.1, 3.0  # part of what a guess misses, and standard errors of it
-_MUCH = 0.05  # of wrong labels, for an estimate that does not exclude that there are none
 _SHOWN_PAIRS = 50
 
 
@@ -65,8 +69,7 @@ class Audit:
 
     data: LabeledData
     """What was audited, with planted errors where the recipe asked for them."""
-    quality: LabelQuality
-    estimate: NoiseEstimate
+    verdict: Verdict
     duplicates: Duplicates
     detection: Detection | None
     """How much of the verdict is right, known only for errors planted on purpose."""
@@ -78,19 +81,97 @@ class Audit:
     """Where the data came from, as far as it can be said in words; None for data in memory."""
     seconds: float
     folder: Path | None
+    sample: Sample | None = None
+    """Labels that were drawn at random to be checked, if any were."""
 
     def __repr__(self) -> str:
         """The verdict in a line: a notebook would print every label."""
         rate = self.noise_rate
+        how = "measured" if self.measured else "estimated"
         return (
             f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
-            f"(95% interval {rate.low:.1%} to {rate.high:.1%}), {self.flagged:,} flagged>"
+            f"({how}, {self.confidence:.0%} interval {rate.low:.1%} to {rate.high:.1%}), "
+            f"{self.flagged:,} flagged>"
         )
 
     @property
     def noise_rate(self) -> Interval:
-        """Share of wrong labels, with its 95% interval."""
-        return self.estimate.rate
+        """Share of wrong labels: measured where a random sample was checked, else estimated."""
+        return self.measured or self.verdict.rate
+
+    @property
+    def confidence(self) -> float:
+        """How often such an interval of the noise rate covers."""
+        return MEASURED_CONFIDENCE if self.measured else CONFIDENCE
+
+    @cached_property
+    def measured(self) -> Interval | None:
+        """Share of wrong labels by the random sample that was checked; valid whatever the noise."""
+        checked = self._checked_of_sample
+        if self.sample is None or not len(checked):
+            return None
+        rows = self.sample.rows[checked]
+        wrong = self.verdict.reviewed[rows] != self.given[rows]
+        return measured_rate(
+            self.sample.stratum[checked], wrong, self.sample.sizes, MEASURED_CONFIDENCE
+        )
+
+    @property
+    def _checked_of_sample(self) -> npt.NDArray[np.int64]:
+        """Places in the sample that were checked; what was reviewed for its score is not random."""
+        if self.sample is None:
+            return np.arange(0)
+        return np.flatnonzero(self.verdict.is_reviewed[self.sample.rows])
+
+    @property
+    def checked(self) -> int:
+        """How many labels of the random sample were checked."""
+        return len(self._checked_of_sample)
+
+    @property
+    def reviewed(self) -> dict[str, str]:
+        """The class that a reviewer gave, by id."""
+        rows = np.flatnonzero(self.verdict.is_reviewed)
+        labels = self.verdict.reviewed[rows].tolist()
+        named = zip(rows.tolist(), labels, strict=True)
+        return {self.data.ids[row]: self.data.classes[label] for row, label in named}
+
+    @cached_property
+    def left_wrong(self) -> Interval:
+        """How many of the labels that nobody reviewed are wrong: what going on could still find."""
+        if self.measured is None:
+            return self.verdict.unseen
+        reviewed = self.verdict.is_reviewed
+        wrong = int((self.verdict.reviewed[reviewed] != self.given[reviewed]).sum())
+        return wrong_unchecked(self.measured, len(self.data), int(reviewed.sum()), wrong)
+
+    @typed()
+    def with_reviewed(
+        self,
+        reviewed: Mapping[str, str] | str | os.PathLike[str],
+        *,
+        sample: Sample | None = None,
+    ) -> "Audit":
+        """A new verdict that knows labels which somebody checked, beside those it knew before.
+
+        A reviewed label is certain, and P(wrong) of the others is judged anew. It does not matter
+        how the labels were chosen. Those of a random sample also measure the noise rate.
+
+        Args:
+            reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
+                columns `id` and `checked_label`.
+            sample: Labels that were drawn at random (`abstain.scores.sampling.draw`); by default
+                those that `abstain sample` drew of this audit.
+        """
+        answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
+        known = {**self.reviewed, **{str(id_): str(name) for id_, name in answers.items()}}
+        verdict = judge(
+            self.verdict.evidence, self.given, self.data.num_classes, rows_of(known, self.data)
+        )
+        drawn = sample or self.sample
+        if drawn is None and self.folder is not None:
+            drawn = kept_sample(self.folder, self.data.ids)
+        return replace(self, verdict=verdict, sample=drawn)
 
     @property
     def model(self) -> torch.nn.Module | None:
@@ -105,40 +186,43 @@ class Audit:
     @property
     def flagged(self) -> int:
         """How many labels should be looked at."""
-        return int(self.estimate.is_label_issue.sum())
+        return int(self.verdict.is_label_issue.sum())
 
     @property
     def caution(self) -> str | None:
-        """Why the verdict is less sure than it looks, and what would help; None where it is not."""
-        held_out, met = self.held_out, ""
-        guesses = held_out is not None and self._is_like_a_guess(held_out)
-        may_be_none = self.noise_rate.low <= 0 and self.noise_rate.value > _MUCH
-        if self.estimate.trust >= _WEAK_BELOW and not guesses and not may_be_none:
+        """What the noise rate rests on, and what would make it certain; None once measured."""
+        if self.measured:
             return None
-        if held_out is not None:
-            which = "labels set aside" if self.trained else "labels"
-            more = ", hardly more than the commonest class alone would" if guesses else ""
-            met = f" (it met {held_out.accuracy:.0%} of the {which}{more})"
-        # One that misses no more labels than may be wrong has not been shown to be weak.
-        misses = held_out is None or held_out.disagreement > self.noise_rate.high
-        is_shown = guesses or (self.estimate.trust < _WEAK_BELOW and misses)
-        be, are = ("is", "are") if is_shown else ("may be", "may be")
-        more_telling = "probabilities of a better model."
-        if self.trained:
-            more_telling = (
-                "embeddings of a pretrained network (--features), another --model, more data or "
-                "--epochs."
+        weak = ""
+        if (held_out := self.held_out) is not None and self._is_like_a_guess(held_out):
+            which = "held-out labels" if self.trained else "labels"
+            better = (
+                "Embeddings of a pretrained network (--features) may tell more. "
+                if self.trained
+                else "Probabilities of a better model may tell more. "
             )
+            weak = (
+                f"The model met {held_out.accuracy:.0%} of the {which}, hardly more than the "
+                f"commonest class alone would: most doubts may be its own errors. {better}"
+            )
+        elif self.trained and held_out is None:
+            weak = (
+                f"The method {self.trained.recipe.method} holds out no labels: labels that it "
+                "memorised pass for right ones. The method auto knows better. "
+            )
+        where = "AUDIT" if self.folder is None else quote(str(self.folder))
+        size = min(_TO_CHECK, len(self.data))
         return (
-            f"The model {be} weak on these data{met}, or they do not tell their classes apart: "
-            f"part of what it doubts {are} errors of its own. What may tell more: {more_telling}"
+            f"{weak}This is an estimate from the labels alone: it was learnt on other data sets, "
+            "and errors that follow the inputs cannot be seen. To know the rate, about within 5 "
+            f"points, check {size} labels: abstain sample {where} --size {size}"
         )
 
     def _is_like_a_guess(self, held_out: HeldOut) -> bool:
         """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
         missed = 1 - np.bincount(self.given).max() / len(self.data)
         fewer = missed - held_out.disagreement
-        return bool(fewer <= _HARDLY * missed and fewer <= _CHANCES * held_out.chance)
+        return bool(fewer <= _HARDLY * missed and fewer <= _CHANCES * held_out.standard_error)
 
     @property
     def budget(self) -> int:
@@ -164,12 +248,12 @@ class Audit:
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
         """Indices of all samples, the worst label first."""
-        return self.quality.worst_first()
+        return self.verdict.order
 
     @cached_property
     def pairs(self) -> PairSummary:
         """Which class is taken for which among the flagged labels, the most frequent first."""
-        return pair_summary(self.quality, self.given, self.estimate.is_label_issue)
+        return pair_summary(self.verdict.predicted_label, self.given, self.verdict.is_label_issue)
 
     @cached_property
     def issues(self) -> "pa.Table":
@@ -178,12 +262,12 @@ class Audit:
         order, names = self.order, pa.array(self.data.classes, pa.string())
         columns = {
             "id": pa.array(self.data.ids[:], pa.string()).take(order),
-            "is_label_issue": self.estimate.is_label_issue[order],
-            "label_score": self.quality.label_score[order],
+            "is_label_issue": self.verdict.is_label_issue[order],
+            "label_score": self.verdict.label_score[order],
             "given_label": names.take(self.given[order]),
-            "predicted_label": names.take(self.quality.predicted_label[order]),
-            "confidence": self.quality.confidence[order],
-            "abstention": self.quality.abstention[order],
+            "predicted_label": names.take(self.verdict.predicted_label[order]),
+            "confidence": self.verdict.confidence[order],
+            "abstention": self.verdict.evidence.abstention[order],
         }
         return pa.table({name: columns[name] for name in COLUMNS})
 
@@ -192,7 +276,7 @@ class Audit:
         classes = self.data.classes
         counts = np.bincount(self.given, minlength=len(classes)).tolist()
         flagged = np.bincount(
-            self.given[self.estimate.is_label_issue], minlength=len(classes)
+            self.given[self.verdict.is_label_issue], minlength=len(classes)
         ).tolist()
         pairs = zip(*(x[:_SHOWN_PAIRS].tolist() for x in self._pair_columns()), strict=True)
         summary: dict[str, Any] = {
@@ -204,20 +288,21 @@ class Audit:
             "samples": len(self.data),
             "skipped": len(self.data.skipped),
             "classes": list(classes),
-            "noise_rate": _plain(self.noise_rate),
-            "trust": round(self.estimate.trust, 3),
+            "noise_rate": {**_plain(self.noise_rate), **self._basis()},
             "caution": self.caution,
             "flagged": self.flagged,
+            "reviewed": int(self.verdict.is_reviewed.sum()),
+            "left_wrong": {**_plain(self.left_wrong), **self._basis()},
             "budget": self.budget,
-            "expected_wrong": _plain(self.estimate.expected_wrong(self.budget)),
+            "expected_wrong": _plain(self.verdict.expected_wrong(self.budget)),
             "budgets": [
-                {"budget": size, "expected_wrong": _plain(self.estimate.expected_wrong(size))}
+                {"budget": size, "expected_wrong": _plain(self.verdict.expected_wrong(size))}
                 for size in self.budgets
             ],
             "per_class": [
                 {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
                 for name, n, k, rate in zip(
-                    classes, counts, flagged, self.estimate.per_class, strict=True
+                    classes, counts, flagged, self.verdict.per_class, strict=True
                 )
             ],
             "pairs": [
@@ -227,8 +312,7 @@ class Audit:
             "seconds": round(self.seconds, 3),
         }
         if len(classes) <= _SHOWN_CLASSES:
-            for name in ("transition", "transition_low", "transition_high"):
-                summary[name] = getattr(self.estimate, name).round(6).tolist()
+            summary["transition"] = self.verdict.transition.round(6).tolist()
         if self.trained:
             summary["method"] = self.trained.recipe.method
             summary["training"] = self.trained.summary()
@@ -236,6 +320,12 @@ class Audit:
             worst = int(planted[self.order[: self.budget]].sum())
             summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
         return summary
+
+    def _basis(self) -> dict[str, Any]:
+        """What kind of interval that of the noise rate is: the two are never mixed."""
+        basis = "measured on a random sample" if self.measured else "estimated from the labels"
+        checked = {"checked": self.checked} if self.measured else {}
+        return {"confidence": self.confidence, "basis": basis, **checked}
 
     def _pair_columns(self) -> tuple[npt.NDArray[np.int64], ...]:
         return self.pairs.given, self.pairs.predicted, self.pairs.count
@@ -246,10 +336,12 @@ class Audit:
         csv = require("pyarrow.csv", "writing issues")
         parquet = require("pyarrow.parquet", "writing issues")
         place, table = Path(folder), self.issues
-        right = 1 - self.estimate.wrong_probability.astype(np.float64)
+        right = 1 - self.verdict.wrong_probability.astype(np.float64)
         weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
+            if self.verdict.is_reviewed.any():
+                keep_answers(place, self.reviewed)
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, data, export, predict, reproduce, theory, train
+from abstain.cli import audit, data, export, predict, reproduce, sample, theory, train
 from abstain.cli.options import as_options
 from abstain.cli.process import (
     end,
@@ -38,6 +38,7 @@ def _help(command: Callable[..., None]) -> str:
 
 
 app.command("audit", help=_help(audit.audit), epilog=audit.EXAMPLES)(audit.audit)
+app.command("sample", help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
 app.command("export", help=_help(export.export), epilog=export.EXAMPLES)(export.export)
 app.command("train", help=_help(train.train), epilog=train.EXAMPLES)(train.train)
 app.command("predict", help=_help(predict.predict), epilog=predict.EXAMPLES)(predict.predict)

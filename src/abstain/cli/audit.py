@@ -29,6 +29,8 @@ EXAMPLES = """
   abstain audit digits --flip 0.2             on errors planted to be found
 
   abstain audit --resume audits/photos-…      go on after Ctrl-C or a crash
+
+  abstain audit --resume audits/photos-… --reviewed checked.csv
 """
 
 
@@ -58,6 +60,14 @@ def audit(
     learning_rate: options.LearningRate = None,
     precision: options.Precision = None,
     seed: options.Seed = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labels that somebody checked: CSV or Parquet with the columns id and "
+            "checked_label, such as abstain sample writes.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     out: options.Out = None,
     resume: Annotated[
         Path | None,
@@ -86,8 +96,11 @@ def audit(
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
     if resume is not None:
         if settings or reading or out or method or dry_run:
-            raise AbstainError("--resume takes everything from its folder: leave the rest out")
-        _audit(None, None, resume, resume=True, save_every=save_every, as_json=as_json)
+            raise AbstainError(
+                "--resume takes everything but --reviewed from its folder: leave the rest out"
+            )
+        again: dict[str, Any] = {"resume": True, "reviewed": reviewed}
+        _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         return
     from abstain.train.recipe import DEFAULT_METHOD, Recipe
 
@@ -96,6 +109,7 @@ def audit(
         show_recipe(source, recipe, reading, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
+    reading["reviewed"] = reviewed
     _audit(source, recipe, place, save_every=save_every, as_json=as_json, **reading)
 
 
@@ -126,27 +140,28 @@ def _audit(
 
 def _say(verdict: "Audit", report: Path) -> None:
     from abstain.data.wording import many
-    from abstain.report.numbers import count, expectation, interval, percent
+    from abstain.report.numbers import count, expectation, percent, rough, rough_interval
 
     console = Console(highlight=False)
     rate = verdict.noise_rate
-    about = (
-        f"At most [bold]{percent(rate.high)}"
-        if rate.low <= 0
-        else f"About [bold]{percent(rate.value)}"
+    how = (
+        f"measured on {many(verdict.checked, 'label')} checked at random"
+        if verdict.measured
+        else "estimated from the labels alone"
     )
     console.print(
-        f"{about}[/] of {many(len(verdict.data), 'label')} are wrong (95% interval "
-        f"{interval(rate)}).",
+        f"About [bold]{rough(rate)}[/] of {many(len(verdict.data), 'label')} are wrong "
+        f"({verdict.confidence:.0%} interval {rough_interval(rate)}, {how}).",
         soft_wrap=True,
     )
-    if verdict.caution:
-        console.print(verdict.caution, soft_wrap=True, markup=False)
-    expected = verdict.estimate.expected_wrong(verdict.budget)
+    expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, expected to be wrong": expectation(expected),
     }
+    if verdict.verdict.is_reviewed.any():
+        lines["labels reviewed"] = count(verdict.verdict.is_reviewed.sum())
+        lines["wrong labels left among the others"] = expectation(verdict.left_wrong)
     if verdict.data.skipped:
         lines["left out as unreadable"] = count(len(verdict.data.skipped))
     if len(verdict.duplicates):
@@ -158,7 +173,7 @@ def _say(verdict: "Audit", report: Path) -> None:
         worst = int(verdict.planted[verdict.order[: verdict.budget]].sum())
         console.print(
             f"{many(found.wrong, 'error')} had been planted, {percent(found.rate)} of the labels; "
-            "of these it knew nothing, and what was wrong before counts as right here:",
+            "the audit was not told which. Errors already in the data count as correct here:",
             soft_wrap=True,
         )
         truth = {
@@ -171,9 +186,12 @@ def _say(verdict: "Audit", report: Path) -> None:
         for name, value in truth.items():
             console.print(f"  {name:<48} {value}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
+    folder = quote(str(report.parent))
     if verdict.flagged:
-        # What a weak model proposes is for a person to judge.
-        then = "Look: abstain export {} --to csv --flagged"
-        if not verdict.caution:
-            then = "Repair: abstain export {} --to cleaned --fix relabel --unsure drop"
-        console.print(then.format(quote(str(report.parent))), soft_wrap=True, markup=False)
+        console.print(
+            f"Look at the flagged labels: abstain export {folder} --to csv --flagged",
+            soft_wrap=True,
+            markup=False,
+        )
+    if verdict.caution:
+        console.print(verdict.caution, soft_wrap=True, markup=False)

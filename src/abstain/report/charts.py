@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from abstain.report.markup import Markup, element
 from abstain.report.numbers import ticks
-from abstain.scores.noise_rate import Interval
+from abstain.scores.interval import Interval
 
 # In units of the drawing. It is shown about as wide as it is drawn, so letters keep their size.
 _WIDTH, _HEIGHT = 380, 236

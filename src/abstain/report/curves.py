@@ -21,28 +21,28 @@ from abstain.train.trained import Trained
 
 def scores(audit: Audit) -> Markup:
     """How the scores fall, and what would be risked by taking the proposals."""
-    quality, estimate = audit.quality, audit.estimate
+    verdict = audit.verdict
     curves = [
         _risk(
-            audit, "differs from the given label", quality.predicted_label != audit.given, "first"
+            audit, "differs from the given label", verdict.predicted_label != audit.given, "first"
         )
     ]
     if audit.planted is not None and audit.data.true is not None:
-        wrong = quality.predicted_label != audit.data.true.numpy()
+        wrong = verdict.predicted_label != audit.data.true.numpy()
         curves.append(_risk(audit, "is wrong (errors were planted)", wrong, "second"))
     # The first few samples may all be wrong by chance: they must not set the scale.
     settled = [float(line.y[len(line.y) // 20 :].max()) for line in curves]
     top = 1.15 * max(0.02, audit.noise_rate.value, *settled)
     return section(
         "Scores and risk",
-        "A label score is near 0 where the training never came to believe a label, near 1 where "
-        "it did at once. Proposals are safest where the model is surest.",
+        "A label score is P(label is right), learnt on other data sets. Proposals are safest where "
+        "the model is most confident.",
         chart(
             "Label scores",
             [("flagged", "flagged"), ("kept", "not flagged")],
             histogram(
-                quality.label_score,
-                estimate.is_label_issue,
+                verdict.label_score,
+                verdict.is_label_issue,
                 x_label="label score (heights on a square-root scale)",
                 said=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
             ),
@@ -52,9 +52,9 @@ def scores(audit: Audit) -> Markup:
             [(line.style, line.name) for line in curves],
             line_chart(
                 curves,
-                x_label="share of samples, the surest first",
+                x_label="share of samples, the most confident first",
                 said="Share of proposals that differ from the label, over the share of samples",
-                marks=[Mark(audit.noise_rate.value, "estimated share of wrong labels")],
+                marks=[Mark(audit.noise_rate.value, "noise rate")],
                 y_format=lambda share: percent(share, 0 if top > 0.05 else 1),
                 x_format=lambda share: percent(share, 0),
                 x_range=(0.0, 1.0),
@@ -136,7 +136,7 @@ def _known(row: Row) -> Row:
 
 
 def _risk(audit: Audit, name: str, wrong: npt.NDArray[np.bool_], style: str) -> Line:
-    curve = risk_coverage(np.nan_to_num(audit.quality.confidence), wrong)
+    curve = risk_coverage(np.nan_to_num(audit.verdict.confidence), wrong)
     return Line(name, curve.coverage, curve.risk, style)
 
 
@@ -167,6 +167,6 @@ def _plateau(audit: Audit) -> Mark | None:
         if not warm_up_epochs(audit.trained):
             return None
         payoff, name = math.inf, f"{name} of the warm-up"
-    believed = np.bincount(audit.quality.predicted_label, minlength=m)
+    believed = np.bincount(audit.verdict.predicted_label, minlength=m)
     shares = believed / believed.sum()
-    return Mark(float(theory.plateau_of(audit.estimate.transition, payoff, shares)), name)
+    return Mark(float(theory.plateau_of(audit.verdict.transition, payoff, shares)), name)

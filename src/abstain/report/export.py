@@ -20,7 +20,14 @@ from abstain.data.given_features import SUFFIX, is_feature_file, with_features
 from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.data.require import require
 from abstain.errors import AbstainError
-from abstain.report.repair import Repaired, own_rows, plain_arrays, plain_rows, repair
+from abstain.report.repair import (
+    Repaired,
+    own_rows,
+    plain_arrays,
+    plain_rows,
+    repair,
+    with_weights,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,11 +57,11 @@ def export_issues(
     audit: SavedAudit, path: str | os.PathLike[str], *, flagged: bool = False
 ) -> Exported:
     """The table of issues as CSV or Parquet, by the ending of the name."""
-    _check_own_files(audit, Path(path))
+    check_own_files(audit, Path(path))
     table = audit.issues
     if flagged:
         table = table.filter(table.column("is_label_issue"))
-    _write_table(table, Path(path))
+    write_table(table, Path(path))
     return Exported(path=Path(path), rows=table.num_rows)
 
 
@@ -87,23 +94,26 @@ def export_cleaned(
     if not 0 <= min_confidence <= 1:
         raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
     target = Path(path)
-    _check_own_files(audit, target)
+    check_own_files(audit, target)
     data, sources = audit.load(), _sources(audit)
     repaired = repair(audit, data, fix, min_confidence, unsure)
-    files, folder = _table_files(sources), _folder_of(sources)
+    files, folder = _table_files(sources), folder_of(sources)
     said = reading_of_cleaned(sources, target)
     if len(repaired.keep) < len(data) and is_feature_file(said.get("features")):
         _check_beside(target, said["features"])
     if files:
         label = sources["options"].get("label")
-        _write_table(own_rows(files, label, data, repaired, target.parent), target)
+        write_table(own_rows(files, label, data, repaired, target.parent), target)
     elif target.suffix.lower() == ".npz" and folder is None:
         arrays = plain_arrays(data, repaired, target)
         _publish(target, lambda path: _save_arrays(path, arrays))
     elif data.kind == "image" and folder is None:
         raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
     else:
-        _write_table(plain_rows(folder, data, repaired, target.parent), target)
+        table = plain_rows(folder, data, repaired.labels, repaired.keep, target.parent)
+        if repaired.weights is not None:
+            table = with_weights(table, repaired.weights[repaired.keep])
+        write_table(table, target)
     if is_feature_file(said.get("features")):
         said["features"] = _features_of_kept(data, repaired, target, said["features"])
     return Exported(
@@ -163,7 +173,7 @@ def default_suffix(source: str, inputs: str) -> str:
     return ".npz" if no_files and inputs == "image" else ".csv"
 
 
-def _check_own_files(audit: SavedAudit, target: Path) -> None:
+def check_own_files(audit: SavedAudit, target: Path) -> None:
     """Neither the data that were audited nor the verdict on them are ever written over."""
     sources = _sources(audit)
     own = [Path(str(sources["train"])), *_table_files(sources), *audit.folder.iterdir()]
@@ -198,7 +208,7 @@ def _sources(audit: SavedAudit) -> Mapping[str, Any]:
     return sources
 
 
-def _folder_of(sources: Mapping[str, Any]) -> Path | None:
+def folder_of(sources: Mapping[str, Any]) -> Path | None:
     """The image folder that was audited, if it was one."""
     path = Path(str(sources["train"])).expanduser()
     is_table = path.is_dir() and bool(table_files(path)) and not split_folders(path)
@@ -209,7 +219,7 @@ def _table_files(sources: Mapping[str, Any]) -> list[Path]:
     """The files of the table that was audited; none for other sources."""
     source = str(sources["train"])
     path = Path(source).expanduser()
-    if source in BUILTIN or source.startswith("hf:") or _folder_of(sources) is not None:
+    if source in BUILTIN or source.startswith("hf:") or folder_of(sources) is not None:
         return []
     if path.suffix.lower() in TABLE_SUFFIXES:
         return [path]
@@ -223,7 +233,8 @@ def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         np.savez_compressed(stream, **arrays)
 
 
-def _write_table(table: "pa.Table", target: Path) -> None:
+def write_table(table: "pa.Table", target: Path) -> None:
+    """Write a table as its name says, whole or not at all."""
     pa = require("pyarrow", "writing a table")
     csv = require("pyarrow.csv", "writing a table")
     parquet = require("pyarrow.parquet", "writing a table")

@@ -7,7 +7,7 @@ from abstain.data.wording import many
 from abstain.report.charts import interval_scale
 from abstain.report.layout import number
 from abstain.report.markup import Child, Markup, cut, element, foreign
-from abstain.report.numbers import count, expectation, interval, percent
+from abstain.report.numbers import count, expectation, percent, rough, rough_interval
 
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 
@@ -15,26 +15,32 @@ _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 def headline(audit: Audit) -> Markup:
     """How many labels are wrong, how sure that is, and how far a reviewer's hour will go."""
     rate = audit.noise_rate
-    if rate.low <= 0:
-        sentence: list[Child] = ["At most ", element("em", percent(rate.high))]
-    else:
-        sentence = ["About ", element("em", percent(rate.value))]
+    how = (
+        f"measured on {many(audit.checked, 'label')} checked at random"
+        if audit.measured
+        else "estimated from the labels alone"
+    )
     top = next((edge for edge in _TOPS if rate.high <= 0.95 * edge), 1.0)
-    expected = audit.estimate.expected_wrong(audit.budget)
+    expected = audit.verdict.expected_wrong(audit.budget)
     worst, _, ends = expectation(expected).partition(" ")
     return element(
         "header",
         element(
             "p", "Label audit of ", element("b", foreign(cut(audit.data.name, 60))), class_="kicker"
         ),
-        element("h1", sentence, " of the labels are wrong."),
+        element("h1", "About ", element("em", rough(rate)), " of the labels are wrong."),
         element(
             "figure",
-            interval_scale(rate, top, f"Estimate {percent(rate.value)}, between {interval(rate)}"),
+            interval_scale(rate, top, f"{rough(rate)}, between {rough_interval(rate)}, {how}"),
             element(
                 "figcaption",
                 element("span", "0%"),
-                element("span", "95% interval ", element("b", interval(rate))),
+                element(
+                    "span",
+                    f"{audit.confidence:.0%} interval ",
+                    element("b", rough_interval(rate)),
+                    f", {how}",
+                ),
                 element("span", percent(top, 0)),
             ),
             class_="estimate",
@@ -51,6 +57,7 @@ def headline(audit: Audit) -> Markup:
                 f"labels flagged{': look at these first' if audit.flagged else ''}",
             ),
             _figure(worst, f"of the {count(audit.budget)} worst are expected to be wrong {ends}"),
+            _left(audit),
             class_="figures",
         ),
         _planted(audit),
@@ -58,12 +65,25 @@ def headline(audit: Audit) -> Markup:
     )
 
 
+def _left(audit: Audit) -> Markup | None:
+    """What is still to be found, once somebody has begun to look."""
+    reviewed = int(audit.verdict.is_reviewed.sum())
+    if not reviewed:
+        return None
+    left, _, ends = expectation(audit.left_wrong).partition(" ")
+    return _figure(
+        left, f"wrong labels are left among those not reviewed {ends}; reviewed: {count(reviewed)}"
+    )
+
+
 def _caution(text: str) -> Markup:
     """Options are kept whole: a narrow page would break them after their hyphens."""
-    parts = re.split(r"(--[a-z-]+)", text)
-    shown = [
+    what, command, rest = text.partition("abstain sample")
+    parts = re.split(r"(--[a-z-]+)", what)
+    shown: list[Child] = [
         element("span", part, class_="option") if part.startswith("--") else part for part in parts
     ]
+    shown.append(element("code", foreign(command + rest)))
     return element("p", shown, class_="caution")
 
 
@@ -72,10 +92,10 @@ def _planted(audit: Audit) -> Markup | None:
     found, planted = audit.detection, audit.planted
     if found is None or planted is None:
         return None
-    expected = audit.estimate.expected_wrong(audit.budget).value
+    expected = audit.verdict.expected_wrong(audit.budget).value
     worst = int(planted[audit.order[: audit.budget]].sum())
     rows = [
-        ("share of wrong labels", percent(audit.noise_rate.value), percent(found.rate)),
+        ("noise rate", rough(audit.noise_rate), percent(found.rate)),
         (f"wrong among the {count(audit.budget)} worst", count(expected), count(worst)),
     ]
     heads = [element("th", name, scope="col") for name in ("estimated", "in truth")]
@@ -84,8 +104,8 @@ def _planted(audit: Audit) -> Markup | None:
         element(
             "p",
             element("b", f"{many(found.wrong, 'error')} planted on purpose. "),
-            "The audit did not know which, and what was wrong before counts as right here. Of the "
-            f"{many(audit.flagged, 'flagged label')} "
+            "The audit was not told which. Errors already in the data count as correct here. "
+            f"Of the {many(audit.flagged, 'flagged label')} "
             f"{percent(found.precision)} are among them, and these are {percent(found.recall)} of "
             f"all errors. A wrong label ranks before a right one in {percent(found.auroc)} of all "
             f"pairs; average precision {found.average_precision:.3f}.",

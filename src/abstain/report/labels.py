@@ -18,20 +18,15 @@ _SHORT_NAME = 6
 
 def worst_labels(audit: Audit) -> Markup:
     """The flagged labels, worst first, as they are and as they should be."""
-    flagged = audit.estimate.is_label_issue
+    flagged = audit.verdict.is_label_issue & ~audit.verdict.is_reviewed
     worst = [int(i) for i in audit.order[flagged[audit.order]]]
     note = "Worst first. Struck out: the label as given. After the arrow: what is proposed instead."
     if not worst:
         worst = [int(i) for i in audit.order[:_LEAST_TRUSTED]]
-        note = "None was flagged. These are the labels that the model trusts least."
-        if audit.caution:
-            note = (
-                "None was flagged, since the model cannot say how many are wrong; some may be. "
-                "These are the labels that it trusts least."
-            )
+        note = "None was flagged. These are the labels that the model believes least."
     at_once, on_request = _SHOWN[audit.data.kind]
     samples = Samples(audit.data)
-    proposed = audit.quality.predicted_label
+    proposed = audit.verdict.predicted_label
     cards = [
         _card(audit, index, samples.show(index, int(proposed[index])))
         for index in worst[: at_once + on_request]
@@ -83,12 +78,11 @@ def duplicates(audit: Audit) -> Markup | None:
 
 
 def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
-    given, proposed = int(audit.given[index]), int(audit.quality.predicted_label[index])
-    confidence = float(audit.quality.confidence[index])
+    given, proposed = int(audit.given[index]), int(audit.verdict.predicted_label[index])
+    confidence = float(audit.verdict.confidence[index])
     sure = percent(confidence, 0)
     if given == proposed:
         turn = [element("span", class_name(audit, given), class_="given"), " in doubt"]
-        sure += " believed"  # or it would be read as how doubtful the label is
     else:
         turn = [
             element("s", class_name(audit, given), class_="given"),
@@ -105,7 +99,6 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
         element(
             "div",
             element("p", turn, class_="turn"),
-            # How far a label is believed hangs on how many are wrong, which is then unknown.
             element(
                 "p",
                 bar(confidence),
@@ -113,7 +106,7 @@ def _card(audit: Audit, index: int, shown: Markup | None) -> Markup:
                 class_="sure",
                 title="confidence in what is proposed",
             )
-            if given != proposed or not audit.caution
+            if given != proposed
             else None,
             element("p", sample_id(audit, index), class_="source"),
             element("p", truth, class_="truth") if truth else None,

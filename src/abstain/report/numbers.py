@@ -2,7 +2,7 @@
 
 import math
 
-from abstain.scores.noise_rate import Interval
+from abstain.scores.interval import Interval
 
 
 def percent(share: float, decimals: int | None = None) -> str:
@@ -39,6 +39,29 @@ def interval(found: Interval) -> str:
     """
     low, high = percent(found.low), percent(found.high)
     return f"{low.removesuffix('%')}–{high}"
+
+
+def rough(found: Interval) -> str:
+    """The value of an interval of shares, without decimals that its width makes meaningless.
+
+    >>> rough(Interval(value=0.2034, low=0.12, high=0.3))
+    '20%'
+    >>> rough(Interval(value=0.2034, low=0.2, high=0.207))
+    '20.3%'
+    """
+    is_wide = found.high - found.low > 0.02 and 0.01 <= found.value <= 0.99
+    return percent(found.value, 0 if is_wide else None)
+
+
+def rough_interval(found: Interval) -> str:
+    """The ends of an interval of shares, likewise.
+
+    >>> rough_interval(Interval(value=0.2034, low=0.124, high=0.3))
+    '12–30%'
+    """
+    if found.high - found.low <= 0.02 or found.low < 0.01:
+        return interval(found)
+    return f"{100 * found.low:.0f}–{percent(found.high, 0)}"
 
 
 def expectation(found: Interval) -> str:

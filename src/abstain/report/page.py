@@ -17,7 +17,7 @@ from abstain.report.curves import scores, training
 from abstain.report.headline import headline
 from abstain.report.labels import duplicates, worst_labels
 from abstain.report.markup import Markup, element, foreign, verbatim
-from abstain.report.numbers import percent
+from abstain.report.numbers import rough
 from abstain.report.tables import class_pairs, per_class, review
 
 
@@ -70,7 +70,7 @@ def _head(audit: Audit, style: str) -> Markup:
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    rate = percent(audit.noise_rate.value)
+    rate = rough(audit.noise_rate)
     return element(
         "head",
         element("meta", charset="utf-8"),

@@ -106,30 +106,41 @@ def own_rows(
     if data.kind == "image":
         table = _moved(table, data.columns[0], files[0].parent, place)
     if repaired.weights is not None:
-        table = _with_weights(table, repaired.weights)
+        table = with_weights(table, repaired.weights)
     return table.take(repaired.keep)
 
 
 def plain_rows(
-    folder: Path | None, data: LabeledData, repaired: Repaired, place: Path
+    folder: Path | None,
+    data: LabeledData,
+    labels: npt.NDArray[np.int64],
+    keep: npt.NDArray[np.int64],
+    place: Path,
 ) -> "pa.Table":
-    """A table of what has no table of its own: paths of images, texts, or numbers."""
+    """A table of what has no table of its own: paths of images, texts, or numbers.
+
+    Args:
+        folder: Of images, if they lie in one.
+        data: What was audited.
+        labels: The class of every sample.
+        keep: Which samples to write, in this order.
+        place: The folder that the table will lie in.
+    """
     pa = require("pyarrow", "a table")
     names = np.array(data.classes, dtype=object)
-    columns: dict[str, Any] = {"id": pa.array(list(data.ids), pa.string())}
+    chosen = keep.tolist()
+    ids = [data.ids[k] for k in chosen]
+    columns: dict[str, Any] = {"id": pa.array(ids, pa.string())}
     if folder is not None and data.kind == "image":
-        columns["image"] = [_relative(folder / name, place) for name in data.ids]
+        columns["image"] = [_relative(folder / name, place) for name in ids]
     elif data.kind == "text":
-        columns["text"] = [str(data.inputs[k]) for k in range(len(data))]
+        columns["text"] = [str(data.inputs[k]) for k in chosen]
     else:
-        rows = [data.named(np.asarray(data.inputs[k]).tolist()) for k in range(len(data))]
+        rows = [data.named(np.asarray(data.inputs[k]).tolist()) for k in chosen]
         heads = data.columns or [f"x{k}" for k in range(len(rows[0]))]
         columns |= dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
-    columns["label"] = pa.array(names[repaired.labels], pa.string())
-    table = pa.table(columns)
-    if repaired.weights is not None:
-        table = _with_weights(table, repaired.weights)
-    return table.take(repaired.keep)
+    columns["label"] = pa.array(names[labels[keep]], pa.string())
+    return pa.table(columns)
 
 
 def plain_arrays(data: LabeledData, repaired: Repaired, target: Path) -> dict[str, Any]:
@@ -151,7 +162,8 @@ def plain_arrays(data: LabeledData, repaired: Repaired, target: Path) -> dict[st
     return arrays
 
 
-def _with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Table":
+def with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Table":
+    """A table with the weight of each row."""
     if WEIGHT in table.column_names:
         raise AbstainError(
             f"the source must have no column {WEIGHT!r} of its own to get one, got one; train "

@@ -9,7 +9,8 @@ from abstain.report.charts import bar, interval_scale
 from abstain.report.layout import class_name, number, section, wide
 from abstain.report.markup import Markup, cut, element, foreign
 from abstain.report.numbers import count, expectation, interval, percent
-from abstain.scores.noise_rate import Interval
+from abstain.scores.interval import Interval
+from abstain.scores.verdict import CONFIDENCE
 
 _MAP_CLASSES = 16
 _PAIRS = 8
@@ -27,7 +28,7 @@ def review(audit: Audit) -> Markup:
 
     rows = []
     for budget in audit.budgets:
-        expected = audit.estimate.expected_wrong(budget)
+        expected = audit.verdict.expected_wrong(budget)
         share = Interval(
             value=expected.value / budget, low=expected.low / budget, high=expected.high / budget
         )
@@ -45,8 +46,8 @@ def review(audit: Audit) -> Markup:
     heads += [] if planted is None else ["in truth"]
     return section(
         "How many to look at",
-        "With the 95% interval of each expectation. As many are flagged as are estimated to be "
-        "wrong in all.",
+        f"Estimated from the labels alone, with {CONFIDENCE:.0%} intervals. As many are flagged as "
+        "make the expected F1 of the flags the highest.",
         wide(_table("review", heads, rows)),
     )
 
@@ -88,18 +89,18 @@ def class_pairs(audit: Audit) -> Markup | None:
 
 def per_class(audit: Audit) -> Markup:
     """Every class with its share of wrong labels, the worst first."""
-    estimate, m = audit.estimate, audit.data.num_classes
+    verdict, m = audit.verdict, audit.data.num_classes
     samples = np.bincount(audit.given, minlength=m).tolist()
-    flagged = np.bincount(audit.given[estimate.is_label_issue], minlength=m).tolist()
+    flagged = np.bincount(audit.given[verdict.is_label_issue], minlength=m).tolist()
     present = [j for j in range(m) if samples[j]]
-    top = min(1.0, max([0.02, *(estimate.per_class[j].high for j in present)]))
+    top = min(1.0, max([0.02, *(verdict.per_class[j].high for j in present)]))
     taken_for: dict[int, int] = {}
     for i, j in zip(audit.pairs.given.tolist(), audit.pairs.predicted.tolist(), strict=True):
         taken_for.setdefault(i, j)
-    worst = sorted(present, key=lambda j: -estimate.per_class[j].value)
+    worst = sorted(present, key=lambda j: -verdict.per_class[j].value)
     rows = []
     for j in worst[:_TABLE_ROWS]:
-        rate = estimate.per_class[j]
+        rate = verdict.per_class[j]
         rows.append(
             element(
                 "tr",
@@ -112,11 +113,11 @@ def per_class(audit: Audit) -> Markup:
                 element("td", class_name(audit, taken_for[j]) if j in taken_for else "–"),
             )
         )
-    heads = ("class", "labels", "flagged", "wrong", "", "95% interval", "taken for")
+    heads = ("class", "labels", "flagged", "wrong", "", f"{CONFIDENCE:.0%} interval", "taken for")
     left_out = f" The {_TABLE_ROWS} worst of {m} classes." if len(present) > _TABLE_ROWS else ""
     return section(
         "By class",
-        f"Estimated share of wrong labels among those given each class.{left_out}",
+        f"Noise rate among the labels of each class, estimated from the labels alone.{left_out}",
         wide(_table("classes", heads, rows)),
     )
 

@@ -1,14 +1,13 @@
 """What the labels in doubt have in common: identical inputs, pairs of classes, single classes."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from abstain.errors import AbstainError
 from abstain.scores.given import Labels, checked_labels
-from abstain.scores.label_quality import LabelQuality
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -36,18 +35,6 @@ class PairSummary:
     count: Labels
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassSummary:
-    """A row for each class."""
-
-    given: Labels
-    """How many samples have this label."""
-    issues: Labels
-    """How many of these are in doubt."""
-    wanted: Labels
-    """How many samples in doubt are proposed to have it."""
-
-
 def disagreeing_duplicates(fingerprints: npt.ArrayLike, given: npt.ArrayLike) -> Duplicates:
     """Groups of samples with the same fingerprint (integers or strings) but different labels.
 
@@ -72,35 +59,19 @@ def disagreeing_duplicates(fingerprints: npt.ArrayLike, given: npt.ArrayLike) ->
     return Duplicates(members=members[order], group=numbers.astype(np.int64))
 
 
-def pair_summary(quality: LabelQuality, given: npt.ArrayLike, issues: Mask) -> PairSummary:
+def pair_summary(predicted: Labels, given: npt.ArrayLike, issues: Mask) -> PairSummary:
     """Which class is taken for which, over the samples in `issues`; only pairs that occur.
 
     Args:
-        quality: Scores.
+        predicted: (N,) proposed labels.
         given: (N,) given labels.
-        issues: (N,) which samples to count: `NoiseEstimate.is_label_issue`.
+        issues: (N,) which samples to count: `Verdict.is_label_issue`.
     """
-    labels = checked_labels(given, len(quality))
-    chosen = issues & (quality.predicted_label != labels)
-    predicted = quality.predicted_label[chosen]
+    labels = checked_labels(given, len(predicted))
+    chosen = issues & (predicted != labels)
+    predicted = predicted[chosen]
     size = int(max(labels.max(), predicted.max(initial=0))) + 1
     pairs, counts = np.unique(labels[chosen] * np.int64(size) + predicted, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     pairs = pairs[order]
     return PairSummary(given=pairs // size, predicted=pairs % size, count=counts[order])
-
-
-def class_summary(
-    quality: LabelQuality, given: npt.ArrayLike, issues: Mask, num_classes: int
-) -> ClassSummary:
-    """For each class how many labels there are, are in doubt, and are proposed."""
-    labels = checked_labels(given, len(quality), num_classes)
-
-    def count(values: npt.NDArray[Any]) -> Labels:
-        return np.bincount(values, minlength=num_classes).astype(np.int64, copy=False)
-
-    return ClassSummary(
-        given=count(labels),
-        issues=count(labels[issues]),
-        wanted=count(quality.predicted_label[issues]),
-    )

@@ -36,6 +36,10 @@ CONFIDENCE = 0.9
 """How often intervals from the labels alone should cover, as they did on data sets left out."""
 _Z = float(norm.ppf((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
+_BINS = 256
+# Points of a plane that are equally probable under two independent standard normals.
+_QUANTILES = norm.ppf((np.arange(21) + 0.5) / 21)
+_NODES = np.stack(np.meshgrid(_QUANTILES, _QUANTILES), -1).reshape(-1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +149,8 @@ class Verdict:
     @cached_property
     def is_reviewed(self) -> npt.NDArray[np.bool_]:
         """(N,) which labels somebody looked at."""
-        return self.reviewed != UNKNOWN
+        reviewed: npt.NDArray[np.bool_] = self.reviewed != UNKNOWN
+        return reviewed
 
     @cached_property
     def logits(self) -> Floats:
@@ -225,23 +230,25 @@ class Verdict:
         """
         logits = self.logits[rows]
         known = float(np.isposinf(logits).sum())
-        open_ = np.isfinite(logits)
-        left = int(open_.sum())
+        logits = logits[np.isfinite(logits)]
+        left = len(logits)
         if not left:
             return Interval(value=known, low=known, high=known)
-        z = logits[open_].astype(np.float64)
-        p = expit(z)
-        rate = min(max(float(p.mean()), _LEAST), 1 - _LEAST)
-        spread = p * (1 - p)
-        # How the mean moves with the offset, and with the log of the slope: slope · evidence is
-        # what the offset exceeds the logit by.
-        moves = np.array([spread.mean(), (spread * (z - self.curve.offset)).mean()])
-        variance = float(moves @ self.curve.covariance @ moves) + float(spread.mean()) / left
-        if of_a_class:
-            variance += float(moves[0] * self.class_spread) ** 2
-        half = _Z * math.sqrt(variance) / (rate * (1 - rate))
-        low, high = (float(expit(logit(rate) + way * half)) for way in (-1, 1))
-        return Interval(value=known + rate * left, low=known + low * left, high=known + high * left)
+        p = expit(logits)
+        value, chance = float(p.sum(dtype=np.float64)), float((p * (1 - p)).sum(dtype=np.float64))
+        covariance = self.curve.covariance + np.diag([self.class_spread**2 * of_a_class, 0.0])
+        # Over all curves that this data set may have; of logits that are alike, all at once.
+        counts, edges = np.histogram(logits, _BINS)
+        steepness = (edges[:-1] + edges[1:]) / 2 - self.curve.offset  # −slope · evidence
+        offsets, slopes = (_NODES @ np.linalg.cholesky(covariance).T).T[..., None]
+        sums = expit(self.curve.offset + offsets + steepness * np.exp(slopes)) @ counts
+        low, high = np.quantile(sums, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)).tolist()
+        return Interval(
+            value=known + value,
+            low=known + max(0.0, value - math.hypot(max(value - low, 0), _Z * math.sqrt(chance))),
+            high=known
+            + min(left, value + math.hypot(max(high - value, 0), _Z * math.sqrt(chance))),
+        )
 
     @cached_property
     def per_class(self) -> list[Interval]:
