@@ -150,7 +150,9 @@ def _verdict(
     # True labels may be looked at only where they are the labels before errors were planted.
     if trained and trained.recipe.flip and data.true is not None:
         wrong = given != data.true.numpy()
-        found = detection(-verdict.logits, verdict.is_label_issue, wrong)
+        # By log odds, as scores of hopeless labels round to the same number; of reviewed ones they
+        # are infinite.
+        found = detection(-np.clip(verdict.logits, -99, 99), verdict.is_label_issue, wrong)
     result = Audit(
         data=data,
         verdict=verdict,

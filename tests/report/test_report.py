@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import io
 import math
 import re
@@ -20,11 +21,10 @@ from abstain.audit import audit
 from abstain.data import LabeledData
 from abstain.report import curves, render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart
-from abstain.report.numbers import expectation
+from abstain.report.numbers import expectation, rough
 from abstain.report.samples import Samples, data_uri
 from abstain.report.tables import class_pairs
-from abstain.scores.held_out import HeldOut
-from abstain.scores.noise_rate import Interval
+from abstain.scores.sampling import draw
 from abstain.scores.summaries import PairSummary
 
 from audits import blobs, hostile_data, write_texts
@@ -100,10 +100,10 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     assert 20_000 < len(text) < 3_000_000
     assert 24 <= page.tags.count("img") <= 72
     assert f"{digits.detection.wrong} errors planted on purpose" in text
-    assert "what was wrong before counts as right here" in text
+    assert "Errors already in the data count as correct here." in text
     wrong = digits.planted[digits.order]
     for budget in digits.budgets:
-        expected = expectation(digits.estimate.expected_wrong(budget))
+        expected = expectation(digits.verdict.expected_wrong(budget))
         head = f">{'all flagged: ' * (budget == digits.flagged)}{budget:,}</th>"
         row = rf"{head}<td[^>]*>{re.escape(expected)}</td>.*?>{wrong[:budget].sum()}</td>"
         assert re.search(row, text)
@@ -133,60 +133,78 @@ def test_only_of_files_the_folder_is_left_out(kind, shown):
 
 def test_the_headline_is_the_estimate(digits):
     text = render(digits)
-    share = f"{100 * digits.noise_rate.value:.1f}%"
+    share = rough(digits.noise_rate)
     assert f"About <em>{share}</em> of the labels are wrong." in text
     assert f"<title>digits: {share} wrong labels</title>" in text
-    expected = digits.estimate.expected_wrong(100).value
+    expected = digits.verdict.expected_wrong(100).value
     assert f"<dd>{expected:.0f}</dd><dt>of the 100 worst" in text
 
 
-def test_clean_labels_are_not_accused(tmp_path):
+def test_clean_labels_are_hardly_accused():
+    found = audit(blobs(300), Recipe(epochs=20))
+    assert found.noise_rate.value < 0.05
+    assert found.flagged <= 3
+
+
+def test_where_nothing_is_flagged_nothing_is_to_be_repaired(tmp_path):
     x, y = blobs(300)
     np.savez(tmp_path / "blobs.npz", x=x, y=y)
-    found = audit(tmp_path / "blobs.npz", Recipe(epochs=20), folder=tmp_path / "audit")
+    sure = 0.98 * np.eye(3)[y] + 0.02 / 3
+    found = audit(tmp_path / "blobs.npz", probabilities=sure, folder=tmp_path / "audit")
     page = render(found)
-    assert "At most <em>" in page
     assert found.flagged == 0
     assert "<dt>labels flagged</dt>" in page
     assert "--to label-studio --all" in page
     assert "--to cleaned" not in page  # nothing is proposed that could be taken
-    # What is believed of a label must not be read as how doubtful it is.
-    doubted = page.count(" in doubt</p>")
-    assert page.count("% believed</span>") == doubted > 0
 
 
-def test_a_weak_model_is_called_weak(digits):
-    """Features that say nothing of the labels: what is contradicted was guessed."""
-    assert digits.caution is None
-    assert 'class="caution"' not in render(digits)
-    assert digits.summary()["trust"] > 0.5
+def test_it_says_what_the_rate_rests_on_and_what_would_make_it_certain(digits, tmp_path):
+    kept = replace(digits, folder=tmp_path / "my audit")
+    assert re.fullmatch(
+        r".*estimate from the labels alone.* follow the inputs cannot be seen.* check 200 labels: "
+        r"abstain sample '.*/my audit' --size 200",
+        kept.caution,
+    )
+    page = render(kept)
+    shown = re.search(r'<p class="caution">(.*?)</p>', page)[1]
+    text = html.unescape(re.sub("<.*?>", "", shown))
+    assert text == kept.caution
+    assert "90% interval" in page
+    assert "95%" not in page  # no interval from labels alone is called 95%
+    assert kept.summary()["caution"] == kept.caution
+
+
+def test_a_checked_sample_is_said_to_have_measured_the_rate(digits):
+    sample = draw(digits.verdict.wrong_probability, 60, np.random.default_rng(0))
+    true = digits.data.true.numpy()
+    answers = {digits.data.ids[k]: digits.data.classes[true[k]] for k in sample.rows.tolist()}
+    found = digits.with_reviewed(answers, sample=sample)
+    assert found.caution is None
+    page = render(found)
+    assert "measured on 60 labels checked at random" in page
+    assert "95% interval " in page
+    assert "wrong labels are left among those not reviewed" in page
+    assert 'class="caution"' not in page
+
+
+def test_a_weak_model_is_called_weak():
+    """Features that say nothing of the labels: what is doubted was guessed."""
     rng = np.random.default_rng(0)
     for shape in ((300, 4), (600, 50)):
         samples = rng.normal(size=shape).astype(np.float32)
         guessed = audit((samples, rng.integers(3, size=len(samples))))
-        assert re.fullmatch(
-            r"The model is weak on these data \(it met \d+% of the labels set aside, hardly more "
-            r"than the commonest class alone would\), .* --epochs.",
+        assert re.match(
+            r"The model met \d+% of the held-out labels, hardly more than the commonest class "
+            r"alone would: .*\(--features\) may tell more. This is an estimate",
             guessed.caution,
         )
-        assert guessed.summary()["caution"] == guessed.caution
-        page = render(guessed)
-        shown = re.search(r'<p class="caution">(.*?)</p>', page)[1]
+        shown = re.search(r'<p class="caution">(.*?)</p>', render(guessed))[1]
         assert '<span class="option">--features</span>' in shown  # never broken after its hyphens
-        assert re.sub("<.*?>", "", shown) == guessed.caution
-        assert "% believed</span>" not in page
 
 
-def test_what_is_not_shown_to_be_weak_may_be(digits):
-    open_rate = replace(digits.estimate, rate=Interval(value=0.2, low=0.0, high=0.3))
-    unsure = replace(digits.estimate, trust=0.2)
-    for estimate, accuracy, words in (
-        (open_rate, 0.85, r"may be weak .*met 85% of .* doubts may be errors"),
-        (unsure, 1.0, r"may be weak .*met 100% of .* doubts may be errors"),
-        (unsure, 0.4, r"is weak .*met 40% of .* doubts are errors"),
-    ):
-        met = HeldOut(epoch=2, accuracy=accuracy, rows=np.arange(200))
-        assert re.search(words, replace(digits, estimate=estimate, held_out=met).caution)
+def test_a_method_that_holds_out_no_labels_is_named():
+    found = audit(blobs(), Recipe.of("nll", epochs=2))
+    assert found.caution.startswith("The method nll holds out no labels")
 
 
 def test_nothing_is_said_of_truth_unless_errors_were_planted():
@@ -214,8 +232,8 @@ def test_cross_entropy_has_a_plateau_too_the_entropy_of_the_labels(method, name)
         assert mark is None
         return
     assert mark.text == name
-    shares = np.bincount(found.quality.predicted_label, minlength=10) / len(found.given)
-    rows = [-sum(p * math.log(p) for p in row if p > 0) for row in found.estimate.transition]
+    shares = np.bincount(found.verdict.predicted_label, minlength=10) / len(found.given)
+    rows = [-sum(p * math.log(p) for p in row if p > 0) for row in found.verdict.transition]
     assert mark.at == pytest.approx(shares @ rows, rel=1e-6)
 
 
@@ -224,15 +242,14 @@ def test_probabilities_have_a_report_without_a_training():
     found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3)
     page = check_safe(render(found))
     assert "Training" not in page.headings
-    assert found.caution is None
+    assert found.caution.startswith("This is an estimate from the labels alone")
 
 
 def test_probabilities_that_tell_nothing_are_called_weak():
     rng = np.random.default_rng(0)
     x, y = blobs(300)
     found = audit((x, rng.permutation(y)), probabilities=rng.dirichlet(np.ones(3), 300))
-    assert re.search(r"it met 3\d% of the labels, hardly more .* better model", found.caution)
-    assert found.caution in render(found)
+    assert re.search(r"met 3\d% of the labels, hardly more .* better model", found.caution)
 
 
 def test_texts_and_their_duplicates_are_shown(tmp_path):

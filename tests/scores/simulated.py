@@ -1,14 +1,13 @@
 """A model that is simulated: what it believes in each epoch, without any training.
 
 A sample has its own difficulty; the belief in its true class grows from epoch to epoch, and at some
-time of its own its given label is learnt by heart.
+time of its own its given label is memorised.
 """
 
 import numpy as np
 import torch
 
 from abstain.noise import corrupt, transition
-from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 
 
@@ -27,15 +26,13 @@ def simulated_run(
     epochs=20,
     skill=6.0,
     memory=1.0,
-    aside=0,
 ):
-    """Ledger, given and true labels of a simulated run; the first `aside` labels are not learnt."""
+    """Ledger, given and true labels of a simulated run."""
     rng = np.random.default_rng(seed)
     true, given = labels(samples, classes, kind, rate, rng, weights)
     easy = rng.beta(4, 1, samples)  # most are easy
     style = rng.normal(size=(samples, classes))  # what makes a sample look like other classes
     heart = rng.uniform(4, max(epochs, 5), samples)
-    heart[:aside] = np.inf
     ledger = Ledger(samples)
     rows = np.arange(samples)
     for epoch in range(epochs):
@@ -50,10 +47,3 @@ def simulated_run(
             epoch=epoch,
         )
     return ledger, given, true
-
-
-def set_aside(ledger, given, aside, epoch=4):
-    """What the first `aside` labels say of a simulated model, as it was in an epoch."""
-    snapshot = next(x for x in ledger.snapshots if x.epoch == epoch)
-    met = (snapshot.belief > snapshot.rival_belief)[:aside].double().mean()
-    return HeldOut(epoch=epoch + 1, accuracy=float(met), rows=np.arange(aside))

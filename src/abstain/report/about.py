@@ -41,9 +41,19 @@ def how_to_go_on(audit: Audit) -> Markup | None:
         return None
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
+    if not audit.measured:
+        size = min(200, len(audit.data))
+        steps = {
+            f"Know the noise rate: check {size} labels that are drawn at random, …": (
+                f"abstain sample {place} --size {size} --out to-check.csv"
+            ),
+            "… and take the answers in": f"abstain audit --resume {place} --reviewed to-check.csv",
+        }
+        if audit.trained is None:  # there is nothing to resume
+            del steps["… and take the answers in"]
     if source is not None and audit.flagged:
         clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
-        steps = {
+        steps |= {
             "Look through the flagged labels in Label Studio, worst first": (
                 f"abstain export {place} --to label-studio --out tasks.json"
             ),
@@ -56,7 +66,7 @@ def how_to_go_on(audit: Audit) -> Markup | None:
             ),
         }
     elif source is not None:
-        steps = {
+        steps |= {
             "Look through all labels in Label Studio, worst first": (
                 f"abstain export {place} --to label-studio --all --out tasks.json"
             )

@@ -114,6 +114,7 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
         _check_probabilities(beliefs[part])
         index = np.arange(len(labels[part]))
         others = beliefs[part].astype(np.float32)
+        others /= others.sum(1, keepdims=True)
         belief[part] = others[index, labels[part]]
         others[index, labels[part]] = -1
         rival[part] = others.argmax(1)

@@ -36,6 +36,7 @@ CONFIDENCE = 0.9
 """How often intervals from the labels alone should cover, as they did on data sets left out."""
 _Z = float(norm.ppf((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
+_WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
 _BINS = 256
 # Points of a plane that are equally probable under two independent standard normals.
 _QUANTILES = norm.ppf((np.arange(21) + 0.5) / 21)
@@ -186,13 +187,15 @@ class Verdict:
         """(N,) the worst labels, as many as make the expected F1 of these flags the highest.
 
         Of the k worst, Σp over them are expected to be wrong, and Σp over all labels in all: the
-        F1 expected is 2 Σp / (k + Σp over all).
+        F1 expected is 2 Σp / (k + Σp over all). Where nothing is doubted more than the rest, that
+        would be all labels: one that is hardly ever wrong is not flagged.
         """
         flags = np.zeros(len(self), dtype=bool)
-        found = np.cumsum(self.wrong_probability[self.order], dtype=np.float64)
-        if found[-1] > 0:
-            gain = found / (np.arange(1, len(self) + 1) + found[-1])
-            flags[self.order[: int(gain.argmax()) + 1]] = True
+        p = self.wrong_probability[self.order].astype(np.float64)
+        found = np.cumsum(p)
+        gain = found / (np.arange(1, len(self) + 1) + found[-1])
+        most = min(int(gain.argmax()) + 1, int((p >= _WORTH_A_FLAG).sum()))
+        flags[self.order[:most]] = True
         return flags
 
     @cached_property
