@@ -97,13 +97,18 @@ def retrained(case, options):
     corrected[worst] = true[worst]
     again = evidence_of(ledger_of((features, corrected), recipe))
     answers = dict(zip(worst.tolist(), true[worst].tolist(), strict=True))
-    figures = [int((given[worst] != true[worst]).sum())]
-    for evidence in (first, again):
-        found = judge(evidence, given, num_classes, reviewed=answers, learnt=learnt)
-        rest, wrong = ~found.is_reviewed, given != true
-        ranked = wrong[rest], found.logits[rest]
-        error = abs(found.unseen.value - wrong[rest].sum()) / rest.sum()
+    wrong, rest = given != true, np.ones(len(given), bool)
+    rest[worst] = False
+    figures = [int(wrong[worst].sum())]
+    # The evidence on a corrected label is that of a right one: as an answer on the given label it
+    # would tell that labels with strong evidence are wrong. So after the training no answer counts.
+    for evidence, labels, known in ((first, given, answers), (again, corrected, None)):
+        found = judge(evidence, labels, num_classes, reviewed=known, learnt=learnt)
+        expected, ranked = found.expected_among(rest), (wrong[rest], found.logits[rest])
+        error = abs(expected.value - wrong[rest].sum()) / rest.sum()
         figures += [roc_auc_score(*ranked), average_precision_score(*ranked), error]
+    counted = judge(again, corrected, num_classes, reviewed=answers, learnt=learnt).unseen.value
+    figures += [abs(counted - wrong[rest].sum()) / rest.sum()]
     with np.load(options.ledgers / case.file) as kept:
         same = np.allclose(kept["evidence"].astype(np.float32), first.log_odds, atol=0.02)
     print(case.file, "as stored" if same else "differs from the stored ledger", flush=True)
@@ -128,7 +133,7 @@ def main():
             "corrected": CORRECTED,
             "draws": DRAWS,
             "calibration_columns": ["name", "features", "noise", "way", "reviews", *of_the_rest],
-            "retrained_columns": ["name", "found_wrong", *both],
+            "retrained_columns": ["name", "found_wrong", *both, "error_counted"],
             "retrained": [retrained(case, options) for case in again],
             "calibration": calibration,
         },

@@ -13,7 +13,11 @@ LOSABLE = ("error", "f1", "auroc", "ap")
 
 def reviewed(reviews):
     return f"""## What reviewed labels do
-By the evidence of one training and numbers learnt without the source. Reviewers answer by the true labels. The figures are of the labels that nobody reviewed: error of their expected noise rate, bias (expected − true), how often the 90% interval covers, and the log loss of P(wrong). Random reviews are the mean over {reviews["draws"]} draws. Cases with at most 400 labels are left out.
+By the evidence of one training and numbers learnt without the source. Reviewers answer by the true labels. The figures are of the labels that nobody reviewed: error of their expected noise rate, bias (expected − true), how often the 90% interval covers, and the log loss of P(wrong). Random reviews are the mean over {reviews["draws"]} draws. Cases with at most 400 labels are left out. An interval is taken to the next whole labels.
+
+- Answers on labels drawn at random correct the expected rate, and the interval about keeps its coverage.
+- **Answers on the worst labels alone do not.** If the curve of P(wrong) had the right shape, it would not matter which labels were answered. It does matter, so the shape does not fit every data set: the more of the worst labels are reviewed, the less often the interval of the rest covers. To know about the rest, draw a sample.
+- With true labels the interval does not hold 0, as above, and the expected rate falls towards it with every answer.
 
 {calibration(reviews)}
 {retraining(reviews)}"""
@@ -63,9 +67,11 @@ def retraining(reviews):
             [FIGURES[figure], f"{before.mean():.3f}", f"{after.mean():.3f}",
              f"{int((gain > 0).sum())} of {len(rows)}", f"{gain.min():+.3f} to {gain.max():+.3f}"]
         )  # fmt: skip
-    found = np.mean([x["found_wrong"] for x in rows])
+    found, counted = (np.mean([x[k] for x in rows]) for k in ("found_wrong", "error_counted"))
     return f"""### Training again with corrections
-The {reviews["corrected"]} worst labels are corrected ({found:.0f} of them are wrong, in the mean) and the same recipe trains again, in the {len(rows)} cases with real errors and all columns. The figures are of the labels that nobody reviewed; the reviewed ones enter P(wrong) both before and after.
+The {reviews["corrected"]} worst labels are corrected ({found:.0f} of them are wrong, in the mean) and the same recipe trains again, in the {len(rows)} cases with real errors and all columns. The figures are of the labels that nobody reviewed. Before, the answers enter P(wrong) as above.
+
+After a training with corrections, answers must not enter the curve of P(wrong): the evidence on a corrected label is that of a right one, whatever label it had. So here they do not. If they do, as labels found right, the error of the noise rate is {counted:.3f}.
 
 {table(["", "before", "after", "better in", "gain"], lines)}
 """
@@ -85,7 +91,7 @@ def sampled(sampling):
     head = ["P(wrong) and errors", "labels checked", "coverage", "median", "below 93.5%",
             "above 98%", "mean width", "exact binomial"]  # fmt: skip
     return f"""## Checked samples
-Coverage of the 95% interval of `abstain sample`, over {sampling["draws"]:,} draws from each of {real[0]["cases"]} cases with real errors. The target is 93.5 to 98% on each and narrower than the exact binomial interval of a plain random sample. {below} of all lines below have cases under 93.5%. As the data are, the interval covers more than asked, over 98%, in {outside}; it is {"narrower" if narrower else "not narrower"} in the mean at every size. So the target is {"**met**" if not any(x["above_0.98"] for x in real) and not below and narrower else "**missed** on the safe side"}. P(wrong) only decides what is drawn: with P(wrong) constant, shuffled or reversed, and with nine of ten errors removed (rare), the interval still covers.
+Coverage of the 95% interval of `abstain sample`, over {sampling["draws"]:,} draws from each of {real[0]["cases"]} cases with real errors. The target is 93.5 to 98% on each and narrower than the exact binomial interval of a plain random sample. {"No case of any line below lies" if not below else f"{below} cases lie"} under 93.5%. As the data are, the interval covers more than asked, over 98%, in so many cases: {outside}. It is {"narrower" if narrower else "not narrower"} in the mean at every size. So the target is {"**met**" if not any(x["above_0.98"] for x in real) and not below and narrower else "**missed** on the safe side"}. P(wrong) only decides what is drawn: with P(wrong) constant, shuffled or reversed, and with nine of ten errors removed (rare), the interval still covers.
 
 {table(head, lines)}
 """
@@ -97,7 +103,7 @@ def unknown(rows):
         name, features, noise = x["case"]
         if name != "weak_imdb" or features not in ("all", "16") or noise not in ("real", "clean 0"):
             continue
-        which = "as given" if noise == "real" else "true"
+        which = "given" if noise == "real" else "true"
         seen = (x["held_out_disagreement"], x["argmax"]["rate"], x["raw"]["rate"])
         lines.append(
             [f"{features} columns, {which} labels", f"{x['truth']:.1%}", *(f"{y:.1%}" for y in seen),
@@ -107,7 +113,7 @@ def unknown(rows):
             "in training", "estimate", "90% interval"]  # fmt: skip
     return f"""## What is not known
 - **Errors that follow the inputs.** If annotators err where the inputs mislead them, a model learns their errors as a rule and agrees with them. No figure computed from the labels alone shows these. The interval holds them only as far as they occurred in the sets learnt from.
-- **Clean labels under a weak model.** A weak model disagrees with right labels about as often as a better one disagrees with wrong ones. weak_imdb has texts whose labels by rules are wrong in a quarter of the cases. With its true labels the disagreement is nearly the same, so the estimate is too:
+- **Clean labels under a weak model.** A weak model disagrees with right labels about as often as a better one disagrees with wrong ones. weak_imdb has texts whose labels were made by rules, which err on a quarter of them. With its true labels the disagreement is nearly the same, so the estimate is too:
 
 {table(head, lines)}
 
