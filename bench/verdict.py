@@ -195,6 +195,17 @@ def sensitivity(learnt):
     return [["none", 0.0, *effect(learnt)], *lines]
 
 
+def without_each_source():
+    """Of each number: the least and the most that is learnt without a source, and which."""
+    found = {source: left_out(source) for source in sorted({x.source for x in load()})}
+    lines = []
+    for name in (x.name for x in fields(Learnt)):
+        values = {source: round(getattr(x, name), DIGITS) for source, x in found.items()}
+        least, most = min(values, key=values.get), max(values, key=values.get)
+        lines.append([name, values[least], least, values[most], most])
+    return lines
+
+
 # ── All of it ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -225,6 +236,7 @@ def main():
                 "versions": {"python": platform.python_version()}
                 | {x: version(x) for x in packages},
                 "learnt": {x.name: getattr(Learnt.load(), x.name) for x in fields(Learnt)},
+                "left_out": without_each_source(),
                 "sensitivity": sensitivity(Learnt.load()),
                 "cases": found,
             },

@@ -113,7 +113,7 @@ def unknown(rows):
             "in training", "estimate", "90% interval"]  # fmt: skip
     return f"""## What is not known
 - **Errors that follow the inputs.** If annotators err where the inputs mislead them, a model learns their errors as a rule and agrees with them. No figure computed from the labels alone shows these. The interval holds them only as far as they occurred in the sets learnt from.
-- **Clean labels under a weak model.** A weak model disagrees with right labels about as often as a better one disagrees with wrong ones. weak_imdb has texts whose labels were made by rules, which err on a quarter of them. With its true labels the disagreement is nearly the same, so the estimate is too:
+- **Clean labels under a weak model.** A weak model disagrees with many right labels. weak_imdb has texts whose labels were made by rules, which err on a quarter of them. With its true labels the disagreement is nearly the same, so the estimate is too:
 
 {table(head, lines)}
 
@@ -121,17 +121,25 @@ Checking some labels settles both: `abstain sample`.
 """
 
 
-def sensitivity(lines):
+def sensitivity(lines, learnt, left_out):
     shown = []
     for name, by, error, f1, covers, of_classes in lines:
         what = f"{name} {by:+.0%}" if by else "as learnt"
         shown.append([what, f"{error:.3f}", f"{f1:.3f}", f"{covers:.0%}", f"{of_classes:.0%}"])
+    ranges = [
+        [name, f"{learnt[name]:.2f}", f"{least:.2f}", one, f"{most:.2f}", other]
+        for name, least, one, most, other in left_out
+    ]
     head = ["number moved", *(FIGURES[x] for x in ("error", "f1", "covers")),
             "interval of a class covers"]  # fmt: skip
     return f"""## What each learnt number does
 Each number moved by 20% of itself (of the slope, the slope and not its log), the others as learnt. Real errors, evidence of one training, numbers learnt from all sources: these lines show how much a number matters, not how good the verdict is on new data. They are computed from the binned evidence in `results/verdict-cases.npz`. Classes with fewer than 100 labels are left out of the last column, the only one that `{NOT_IN_THE_RATE}` enters.
 
 {table(head, shown)}
+
+What is learnt without one source, which is what the cases of that source are judged by:
+
+{table(["number", "from all sources", "least", "without", "most", "without"], ranges)}
 """
 
 
