@@ -1,4 +1,4 @@
-"""How the audit grows with the data: ledger, scores, rate and ranking on synthetic beliefs.
+"""How the audit grows with the data: ledger, evidence, rate and ranking on synthetic beliefs.
 
 Beliefs of a model that gets better from epoch to epoch, with a tenth of the labels wrong, are made
 batch by batch, so that nothing but the audit's own memory grows. Each case runs in a process of its
@@ -25,10 +25,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from abstain.scores.evidence import evidence_from_ledger
 from abstain.scores.held_out import HeldOut
-from abstain.scores.label_quality import label_quality
 from abstain.scores.ledger import Ledger
-from abstain.scores.noise_rate import estimate_noise
+from abstain.scores.verdict import judge
 
 CASES = [(10**5, 10), (10**6, 10), (10**7, 10), (10**5, 1000), (10**6, 1000)]
 EPOCHS, RATE, NUMBERS_AT_ONCE = 3, 0.1, 2**21
@@ -58,7 +58,7 @@ def run(num_rows, num_classes):
     noise = torch.randn(size, num_classes + 1, generator=generator)
     Ledger(8).update(torch.arange(8), noise[:8], given[:8])  # what is loaded when first used
     before = peak_bytes()
-    spent = dict.fromkeys(("ledger", "scores", "rate", "ranking"), 0.0)
+    spent = dict.fromkeys(("ledger", "evidence", "rate", "ranking"), 0.0)
 
     def timed(name, work):
         begin = time.process_time()
@@ -71,12 +71,15 @@ def run(num_rows, num_classes):
         for rows in torch.arange(num_rows).split(size):
             logits = beliefs(true, rows, noise, epoch)
             timed("ledger", lambda: ledger.update(rows, logits, given[rows], epoch=epoch))  # noqa: B023
-    aside = torch.arange(0, num_rows, 20)  # as many as a warm-up sets aside
+    aside = torch.arange(0, num_rows, 20)  # as many as a warm-up holds out
     agreed = float((true[aside] == given[aside]).float().mean())
     held_out = HeldOut(epoch=EPOCHS, accuracy=agreed, rows=aside.numpy())
-    quality = timed("scores", lambda: label_quality(ledger, given, held_out))
-    estimate = timed("rate", lambda: estimate_noise(quality, given, num_classes))
-    worst = timed("ranking", quality.worst_first)
+    labels = given.numpy()
+    evidence = timed("evidence", lambda: evidence_from_ledger(ledger, labels, held_out))
+    verdict = timed("rate", lambda: judge(evidence, labels, num_classes))
+    rate = timed("rate", lambda: verdict.rate)
+    worst = timed("ranking", lambda: verdict.order)
+    timed("ranking", lambda: verdict.is_label_issue)
     count = int(wrong.sum())
     found = float(wrong.numpy()[worst[:count]].mean())
     return {
@@ -84,11 +87,11 @@ def run(num_rows, num_classes):
         "total": sum(spent.values()),
         "gib": (peak_bytes() - before) / 2**30,
         "whole_gib": peak_bytes() / 2**30,
-        "estimate": [estimate.rate.low, estimate.rate.value, estimate.rate.high],
+        "estimate": [rate.low, rate.value, rate.high],
         "truth": count / num_rows,
-        "expected": estimate.expected_wrong(count).value / count,
+        "expected": verdict.expected_wrong(count).value / count,
         "found": found,
-        "finite": bool(np.isfinite(quality.label_score).all()),
+        "finite": bool(np.isfinite(verdict.label_score).all()),
     }
 
 
@@ -104,7 +107,7 @@ def main():
     cases = [case for case in CASES if case[0] < 10**6] if arguments.small else CASES
     results = {}
     table = Table(
-        "rows", "classes", "ledger s", "scores s", "rate s", "ranking s", "GiB", "estimate"
+        "rows", "classes", "ledger s", "evidence s", "rate s", "ranking s", "GiB", "estimate"
     )
     for case in cases:
         command = [sys.executable, __file__, "--case", *map(str, case)]
@@ -112,7 +115,7 @@ def main():
         found = [json.loads(done.stdout) for done in runs]
         got = results[case] = min(found, key=lambda one: one["total"])
         low, value, high = got["estimate"]
-        times = [f"{got[name]:.2f}" for name in ("ledger", "scores", "rate", "ranking")]
+        times = [f"{got[name]:.2f}" for name in ("ledger", "evidence", "rate", "ranking")]
         table.add_row(
             f"{case[0]:,}",
             f"{case[1]:,}",

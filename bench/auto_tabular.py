@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from abstain import Recipe, train
-from abstain.scores.label_quality import label_quality
+from abstain.scores.evidence import evidence_from_ledger
 
 METHODS = ("nll", "schedule", "auto")
 NOISE = (("symmetric", 0.0), ("symmetric", 0.2), ("symmetric", 0.4), ("pairflip", 0.3))
@@ -80,9 +80,9 @@ def run(name, method, kind, rate, seed):
     recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
     trained = train((x_train, y_train), recipe, test=(x_test, y_test))
     given = trained.data.given.numpy()
-    quality = label_quality(trained.ledger, given, trained.held_out)
+    evidence = evidence_from_ledger(trained.ledger, given)
     wrong = given != trained.data.true.numpy() if rate else None
-    auroc = roc_auc_score(wrong, -quality.label_score) if rate else float("nan")
+    auroc = roc_auc_score(wrong, -evidence.log_odds) if rate else float("nan")
     return trained.test_accuracy, auroc, trained.outcome
 
 

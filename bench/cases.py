@@ -44,7 +44,7 @@ NARROW = ("product_pairs", "lidc_nodules", "mammography", "wine")
 """Tables of fewer than 16 columns."""
 IMAGES = ("mnist_5k", "fashion_mnist", "cifar10_people.label1")
 PLANTED = ("clean 0", "symmetric 0.1", "symmetric 0.3", "pairflip 0.3", "instance 0.3")
-"""On the true labels of a set; of two classes, pairflip is symmetric noise."""
+"""On the true labels of a set. Of two classes, pairflip is symmetric noise, drawn once more."""
 SOURCES = {
     "agnews": ("weak_agnews", "noisyag"),  # the same texts
     "product": ("product_match", "product_pairs"),

@@ -67,6 +67,11 @@ class Counts:
         return self.by_class.sum(0).astype(np.float64)
 
 
+def centres():
+    """The evidence that the bins of `Counts` stand for."""
+    return _CENTRES.copy()
+
+
 # ── Stored ledgers and their counts ───────────────────────────────────────────────────────────────
 
 
@@ -78,18 +83,22 @@ def stored(case, folder):
     probabilities = kept["probabilities"].astype(np.float64)
     kept["probabilities"] = probabilities / probabilities.sum(1, keepdims=True)
     odds = kept["evidence"].astype(np.float32)
-    seen = float((odds < 0).mean()), 1 - float(kept["accuracy"])
     by_kind = {
         "ledger": Evidence(
             log_odds=odds,
             rival=kept["rival"].astype(np.int32),
             rival_share=np.ones_like(odds),
-            memorised=math.log((seen[1] + 0.05) / (seen[0] + 0.05)),
+            memorised=memorised(odds, float(kept["accuracy"])),
             abstention=np.full_like(odds, np.nan),
         ),
         "probabilities": evidence_from_probabilities(kept["probabilities"], given),
     }
     return kept, by_kind, given != kept["true"]
+
+
+def memorised(odds, accuracy):
+    """`Evidence.memorised` of a training, from its evidence and held-out accuracy."""
+    return math.log((1 - accuracy + 0.05) / (float((odds < 0).mean()) + 0.05))
 
 
 def count(case, kind, evidence, given, wrong):
@@ -167,11 +176,11 @@ def learnt_from(found):
             away = curve.offset - fitted[0] - fitted[2] * one.memorised
             residuals.append((source, away, curve.log_slope - math.log(-fitted[1])))
             of_classes += [(source, x) for x in class_offsets(one, curve)]
-    intercept, slope, memorised = coefficients(found)
+    intercept, slope, of_memorised = coefficients(found)
     return Learnt(
         intercept=float(intercept),
         log_slope=math.log(-slope),
-        memorised=float(memorised),
+        memorised=float(of_memorised),
         offset_spread=_rms([(source, x) for source, x, _ in residuals]),
         slope_spread=_rms([(source, x) for source, _, x in residuals]),
         class_spread=_rms(of_classes),

@@ -2,9 +2,9 @@
 
     python bench/sampling.py --ledgers FOLDER
 
-FOLDER is what `bench/cases.py` wrote; only cases with real errors are used. P(wrong) of a case is a
-logistic regression on its evidence whose coefficients come from the cases of other sources. Each
-case is drawn from 2,000 times for each sample size, as it is and made harder:
+FOLDER is what `bench/cases.py` wrote; only cases with real errors are used. P(wrong) of a case is
+what an audit says of it, by numbers learnt without its source. Each case is drawn from 2,000 times
+for each sample size, as it is and made harder:
 
 - constant, shuffled: P(wrong) says nothing;
 - reversed: the labels with the most errors have the lowest P(wrong);
@@ -20,35 +20,26 @@ import json
 from pathlib import Path
 
 import numpy as np
-from cases import LEDGERS, ROOT, source_of
+from cases import LEDGERS, ROOT, cases, source_of
+from fit_verdict import left_out, stored
 from scipy.special import betaincinv
 
 from abstain.scores.sampling import STRATA, draw, strata, stratified_interval
+from abstain.scores.verdict import judge
 
 SIZES, DRAWS, CONFIDENCE = (100, 200, 400), 2_000, 0.95
 
 
 def read(folder):
-    """The source of each case, the covariates of its labels, and whether each is wrong."""
+    """P(wrong) of each label, by numbers learnt without the source, and whether it is wrong."""
     found = {}
-    for file in sorted(Path(folder).glob("*__real.npz")):
-        with np.load(file) as case:
-            odds = np.nan_to_num(case["evidence"].astype(float)).clip(-8, 8)
-            wrong = case["given"] != case["true"]
-        covariates = np.stack([odds, np.minimum(odds, 0), odds < 0], 1)
-        found[file.stem] = (source_of(file.name.split("__")[0]), covariates, wrong)
+    for case in (x for x in cases() if x.noise == "real"):
+        kept, by_kind, wrong = stored(case, folder)
+        given, learnt = kept["given"].astype(np.int64), left_out(source_of(case.name))
+        num_classes = int(max(given.max(), kept["true"].max())) + 1
+        verdict = judge(by_kind["ledger"], given, num_classes, learnt=learnt)
+        found[case.file.removesuffix(".npz")] = (verdict.wrong_probability, wrong)
     return found
-
-
-def wrong_probability(cases, source):
-    """P(wrong) as a function of the covariates, from the cases of other sources, weighted alike."""
-    from sklearn.linear_model import LogisticRegression
-
-    rest = [case for case in cases.values() if case[0] != source]
-    covariates, wrong = (np.concatenate([case[i] for case in rest]) for i in (1, 2))
-    weight = np.concatenate([np.full(len(x), 1_000 / len(x)) for _, _, x in rest])
-    model = LogisticRegression(C=1e3).fit(covariates, wrong, sample_weight=weight)
-    return lambda x: model.predict_proba(x)[:, 1]
 
 
 def variants(p, wrong, rng):
@@ -129,11 +120,10 @@ def main():
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "sampling.json")
     options = parser.parse_args()
-    cases, records = read(options.ledgers), []
-    models = {source: wrong_probability(cases, source) for source, _, _ in cases.values()}
-    for name, (source, covariates, wrong) in cases.items():
+    records = []
+    for name, (probability, wrong) in read(options.ledgers).items():
         rng = np.random.default_rng(0)
-        for variant, (p, errors) in variants(models[source](covariates), wrong, rng).items():
+        for variant, (p, errors) in variants(probability, wrong, rng).items():
             for size in SIZES:
                 about = {"case": name, "variant": variant, "labels": len(p), "size": size}
                 rate = {"noise_rate": round(float(errors.mean()), 5)}
