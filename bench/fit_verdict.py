@@ -9,8 +9,9 @@ and that of out-of-sample probabilities; one mapping serves both.
 
 - Intercept, slope and memorised: a logistic regression of being wrong on the evidence, over all
   cases together. Every source of data weighs the same, and within it every case.
-- Spreads: how far the curve of a case with real errors lies from the one fitted to the other
-  sources; root mean squares, every source alike.
+- Spreads of offset and slope: how far the curve of a case with real errors lies from the one fitted
+  to the other sources; of classes, how far their offsets lie from that of their case; of the shape,
+  how far log odds lie from the curve of their case. Root mean squares, every source alike.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from cases import LEDGERS, Case, cases, source_of
 from scipy.optimize import brentq, minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from abstain.scores.evidence import Evidence, evidence_from_probabilities
 from abstain.scores.verdict import Learnt, fit_curve
@@ -39,8 +40,9 @@ _CENTRES = (np.arange(_BINS) + 0.5) / _BINS * 2 * _EDGE - _EDGE
 _WEAK = Learnt(
     intercept=0.0, log_slope=0.0, memorised=0.0, offset_spread=5.0, slope_spread=1.5,
     class_spread=0.0,
+    shape_spread=0.0,
 )  # fmt: skip
-_LABELS_OF_A_CLASS = 100
+_LABELS_OF_A_CLASS, _LABELS_OF_A_UNIT = 100, 30  # fewer say too little by themselves
 
 
 @dataclass(frozen=True)
@@ -168,22 +170,24 @@ def coefficients(found):
 
 def learnt_from(found):
     """All the numbers, from these cases alone."""
-    residuals, of_classes = [], []
+    residuals, of_classes, of_shapes = [], [], []
     for source in sorted({x.source for x in found if x.is_real}):
         fitted = coefficients([x for x in found if x.source != source])
         for one in (x for x in found if x.is_real and x.source == source):
             curve = own_curve(one)
             away = curve.offset - fitted[0] - fitted[2] * one.memorised
             residuals.append((source, away, curve.log_slope - math.log(-fitted[1])))
-            of_classes += [(source, x) for x in class_offsets(one, curve)]
+            of_classes += [(source, x**2) for x in class_offsets(one, curve)]
+            of_shapes += [(source, x) for x in squared_misfits(one, curve)]
     intercept, slope, of_memorised = coefficients(found)
     return Learnt(
         intercept=float(intercept),
         log_slope=math.log(-slope),
         memorised=float(of_memorised),
-        offset_spread=_rms([(source, x) for source, x, _ in residuals]),
-        slope_spread=_rms([(source, x) for source, _, x in residuals]),
+        offset_spread=_rms([(source, x**2) for source, x, _ in residuals]),
+        slope_spread=_rms([(source, x**2) for source, _, x in residuals]),
         class_spread=_rms(of_classes),
+        shape_spread=_rms(of_shapes),
     )
 
 
@@ -210,10 +214,25 @@ def class_offsets(one, curve):
         yield brentq(lambda x: labels @ expit(z + x) / labels.sum() - share, -20, 20)  # noqa: B023
 
 
+def squared_misfits(one, curve):
+    """Squares of how far log odds lie from the curve, by units of evidence, less their chance."""
+    p, units = expit(curve.logits(_CENTRES)), np.floor(_CENTRES)
+    right, wrong = one.total
+    for unit in np.unique(units):
+        labels = (right + wrong) * (units == unit)
+        count = labels.sum()
+        if count < _LABELS_OF_A_UNIT:
+            continue
+        share = (wrong[units == unit].sum() + 0.5) / (count + 1)
+        expected = float(labels @ p) / count
+        chance = 1 / max(count * expected * (1 - expected), 1.0)
+        yield float(logit(share) - logit(expected)) ** 2 - chance
+
+
 def _rms(pairs):
-    """The root mean square of values, every source weighing the same."""
+    """The root mean of squares, every source weighing the same."""
     values_of = Counter(source for source, _ in pairs)
-    squares = sum(value**2 / values_of[source] for source, value in pairs)
+    squares = sum(value / values_of[source] for source, value in pairs)
     return float(math.sqrt(squares / len(values_of)))
 
 

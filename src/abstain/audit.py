@@ -81,8 +81,9 @@ def audit(
             of scikit-learn, or as the columns of a DataFrame say.
         model: A torch classifier of your own, as for `abstain.train`.
         test: A source whose labels are right, for the training curves only.
-        reviewed: Labels that somebody checked: the class of each sample by id, or a CSV or Parquet
-            file with the columns `id` and `checked_label`. See `Audit.with_reviewed`.
+        reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
+            id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
+            See `Audit.with_reviewed`.
         folder: Where to keep the run and the verdict; new or empty.
         resume: Go on with the audit in `folder`.
         show: Show progress, where there is a terminal.
@@ -106,6 +107,11 @@ def audit(
     if recipe is not None and method is not None:
         raise AbstainError(f"recipe and method exclude each other: give one, got {method!r} too")
     check_options(audit, options)
+    if reviewed is not None and not resume:
+        raise AbstainError(
+            "reviewed is for an audit that is there: give resume=True with its folder, or call "
+            "with_reviewed on what audit returned; labels that were corrected since are new data"
+        )
     answers = {} if folder is None else kept_answers(Path(folder))
     if reviewed is not None:
         answers |= reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)

@@ -129,9 +129,12 @@ def test_the_curve_is_the_posterior_mode():
     prior = np.array([LEARNT.intercept + 0.2 * LEARNT.memorised, LEARNT.log_slope])
     spread = np.array([LEARNT.offset_spread, LEARNT.slope_spread])
 
+    crowd = np.array([(np.floor(odds) == np.floor(x)).sum() for x in odds])
+    weight = 1 / (1 + LEARNT.shape_spread**2 / 4 * crowd)
+
     def cost(place):
         z = place[0] - np.exp(place[1]) * odds
-        likelihood = np.where(wrong, np.log(expit(z)), np.log(expit(-z))).sum()
+        likelihood = weight @ np.where(wrong, np.log(expit(z)), np.log(expit(-z)))
         return (((place - prior) / spread) ** 2).sum() / 2 - likelihood
 
     best = minimize(cost, prior, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}).x

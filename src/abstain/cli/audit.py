@@ -63,8 +63,8 @@ def audit(
     reviewed: Annotated[
         Path | None,
         typer.Option(
-            help="Labels that somebody checked: CSV or Parquet with the columns id and "
-            "checked_label, such as abstain sample writes.",
+            help="With --resume: labels that somebody checked, CSV or Parquet with the columns "
+            "id and checked_label, such as abstain sample writes.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -94,6 +94,8 @@ def audit(
     )  # fmt: skip
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
+    if reviewed is not None and resume is None:
+        raise AbstainError("--reviewed is for an audit that is there: give it with --resume AUDIT")
     if resume is not None:
         if settings or reading or out or method or dry_run:
             raise AbstainError(
@@ -109,7 +111,6 @@ def audit(
         show_recipe(source, recipe, reading, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
-    reading["reviewed"] = reviewed
     _audit(source, recipe, place, save_every=save_every, as_json=as_json, **reading)
 
 

@@ -7,8 +7,9 @@ labels; it was learnt over many data sets whose errors are known (`bench/fit_ver
 `verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, m
 being how far the model memorised its labels, and the logs of their slopes are normal too. Reviewed
 labels move both towards what this data set shows, by their posterior mode (Laplace's
-approximation). As the likelihood is that of a label *given its evidence*, it does not matter that
-reviewers look at the worst labels first.
+approximation). The likelihood is that of a label *given its evidence*, so that worst-first reviews
+do not pass for a random sample; and since no data set follows the curve exactly, answers that lie
+close together tell the less of the rest of it, the more there are.
 """
 
 import math
@@ -59,6 +60,8 @@ class Learnt:
     """And of the log of the slope."""
     class_spread: float
     """And, within a data set, of the offset over its classes."""
+    shape_spread: float
+    """How far log odds lie from the curve of their data set, over a unit of evidence."""
 
     @classmethod
     @cache
@@ -101,21 +104,27 @@ def fit_curve(
     (True, np.True_)
     """
     x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
+    # Answers close together tell of the curve around them, not of all of it: by however many, what
+    # they tell of the line is off by the shape there.
+    _, place_of, crowd = np.unique(np.floor(x), return_inverse=True, return_counts=True)
+    weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[place_of])
     precision = np.diag([learnt.offset_spread**-2.0, learnt.slope_spread**-2.0])
     prior = np.array([learnt.intercept + learnt.memorised * memorised, learnt.log_slope])
 
     def cost(place: Doubles) -> float:
         z = place[0] - math.exp(place[1]) * x
         away = place - prior
-        return float((np.logaddexp(0, z) - y * z).sum() + away @ precision @ away / 2)
+        losses = np.logaddexp(0, z) - y * z
+        return float(weight @ losses + away @ precision @ away / 2)
 
     place, information = prior, precision
     for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
         slope = math.exp(place[1])
         p = expit(place[0] - slope * x)
         moves = np.stack([np.ones_like(x), -slope * x], 1)
-        information = moves.T @ (moves * (p * (1 - p))[:, None]) + precision
-        step = np.linalg.solve(information, moves.T @ (y - p) - precision @ (place - prior))
+        information = moves.T @ (moves * (weight * p * (1 - p))[:, None]) + precision
+        gain = moves.T @ (weight * (y - p)) - precision @ (place - prior)
+        step = np.linalg.solve(information, gain)
         now = cost(place)
         while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
             step = step / 2
