@@ -211,7 +211,7 @@ def ledger_of(data, recipe):
     ledger, held_out = trained.ledger.cpu(), trained.held_out
     said = {
         "evidence": ledger.evidence.numpy().astype(np.float16),
-        "margin": ledger.log_odds.numpy().astype(np.float16),
+        "margin": ledger.logit_margin.numpy().astype(np.float16),
         "belief": ledger.belief.numpy().astype(np.float16),
         "rival": torch.stack([x.rival for x in ledger.snapshots[-1:]])[0].numpy().astype(np.int16),
         "seconds": time.perf_counter() - began,

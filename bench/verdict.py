@@ -35,6 +35,7 @@ RESULTS = ROOT / "results/verdict.json"
 BUDGETS = 10
 DIGITS = 4
 MOVED_BY = 0.2
+REVIEWS = 200
 _LABELS_OF_A_CLASS = 100
 
 
@@ -172,7 +173,11 @@ def moved(learnt, name, by):
 
 
 def effect(learnt):
-    """Error of the rate, F1, coverage, and coverage for single classes, over the real cases."""
+    """Figures over the real cases.
+
+    Error of the rate, F1, coverage, coverage for single classes, and error of the rate of the
+    labels that are left after worst-first reviews.
+    """
     rows = []
     for counts in (x for x in load() if x.is_real and x.kind == "ledger"):
         evidence, given, wrong = labels_from_counts(counts)
@@ -184,8 +189,19 @@ def effect(learnt):
             if (given == k).sum() >= _LABELS_OF_A_CLASS
         ]
         covers = wrong.mean() in found.rate
-        rows.append([known["error"], known["f1"], covers, np.mean(of_classes)])
+        after = error_after_reviews(evidence, given, wrong, found.order[:REVIEWS], learnt)
+        rows.append([known["error"], known["f1"], covers, np.mean(of_classes), after])
     return [round(float(x), DIGITS) for x in np.mean(rows, 0)]
+
+
+def error_after_reviews(evidence, given, wrong, worst, learnt):
+    """Of the expected noise rate of the labels that nobody reviewed, once the worst were."""
+    # Which class a wrong label should have is not in the counts, and does not matter here.
+    other = int(given.max()) + 1
+    answers = {int(k): other if wrong[k] else int(given[k]) for k in worst}
+    found = judge(evidence, given, other + 1, answers, learnt)
+    rest = ~found.is_reviewed
+    return abs(found.unseen.value - wrong[rest].sum()) / rest.sum()
 
 
 def sensitivity(learnt):

@@ -5,9 +5,9 @@
 import math
 
 import numpy as np
+from verdict import REVIEWS
 from verdict_tables import FIGURES, LOWER_IS_BETTER, METHODS, RIVALS, is_worse, named, table
 
-NOT_IN_THE_RATE = "class_spread"
 LOSABLE = ("error", "f1", "auroc", "ap")
 
 
@@ -16,7 +16,7 @@ def reviewed(reviews):
 By the evidence of one training and numbers learnt without the source. Reviewers answer by the true labels. The figures are of the labels that nobody reviewed: error of their expected noise rate, bias (expected − true), how often the 90% interval covers, and the log loss of P(wrong). Random reviews are the mean over {reviews["draws"]} draws. Cases with at most 400 labels are left out. An interval is taken to the next whole labels.
 
 - Answers on labels drawn at random correct the expected rate, and the interval about keeps its coverage.
-- **Answers on the worst labels alone do not.** If the curve of P(wrong) had the right shape, it would not matter which labels were answered. It does matter, so the shape does not fit every data set: the more of the worst labels are reviewed, the less often the interval of the rest covers. To know about the rest, draw a sample.
+- **Answers on the worst labels alone do not.** If the curve of P(wrong) had the right shape, it would not matter which labels were answered. It does matter, so the shape does not fit every data set, and the interval of the rest covers less often than it says. To know about the rest, draw a sample.
 - With true labels the interval does not hold 0, as above, and the expected rate falls towards it with every answer.
 
 {calibration(reviews)}
@@ -123,17 +123,20 @@ Checking some labels settles both: `abstain sample`.
 
 def sensitivity(lines, learnt, left_out):
     shown = []
-    for name, by, error, f1, covers, of_classes in lines:
+    for name, by, error, f1, covers, of_classes, after in lines:
         what = f"{name} {by:+.0%}" if by else "as learnt"
-        shown.append([what, f"{error:.3f}", f"{f1:.3f}", f"{covers:.0%}", f"{of_classes:.0%}"])
+        shown.append(
+            [what, f"{error:.4f}", f"{f1:.3f}", f"{covers:.0%}", f"{of_classes:.1%}",
+             f"{after:.4f}"]
+        )  # fmt: skip
     ranges = [
         [name, f"{learnt[name]:.2f}", f"{least:.2f}", one, f"{most:.2f}", other]
         for name, least, one, most, other in left_out
     ]
     head = ["number moved", *(FIGURES[x] for x in ("error", "f1", "covers")),
-            "interval of a class covers"]  # fmt: skip
+            "interval of a class covers", f"error after {REVIEWS} reviews, worst first"]  # fmt: skip
     return f"""## What each learnt number does
-Each number moved by 20% of itself (of the slope, the slope and not its log), the others as learnt. Real errors, evidence of one training, numbers learnt from all sources: these lines show how much a number matters, not how good the verdict is on new data. They are computed from the binned evidence in `results/verdict-cases.npz`. Classes with fewer than 100 labels are left out of the last column, the only one that `{NOT_IN_THE_RATE}` enters.
+Each number moved by 20% of itself (of the slope, the slope and not its log), the others as learnt. Real errors, evidence of one training, numbers learnt from all sources: these lines show how much a number matters, not how good the verdict is on new data. They are computed from the binned evidence in `results/verdict-cases.npz`. Classes with fewer than 100 labels are left out of their column, the only one that `class_spread` enters; `shape_spread` enters only the last.
 
 {table(head, shown)}
 

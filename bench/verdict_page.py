@@ -25,7 +25,9 @@ from verdict_tables import (
     table,
 )
 
-PAGE = ROOT / "docs/audit-bench.md"
+PAGE, README = ROOT / "docs/audit-bench.md", ROOT / "README.md"
+MARKS = "<!-- real errors: bench/verdict.py -->\n", "<!-- end -->\n"
+"""What stands between these in the README is made here."""
 
 
 def intro(rows, learnt):
@@ -34,7 +36,7 @@ def intro(rows, learnt):
 A *case* is a data set, the features that a model sees of it, and the labels it is given. There are {len(rows)} cases: {len(real)} with real errors, made by people, crowds or rules, and {len(rows) - len(real)} whose true labels have planted errors or none. Features are all columns, the main 64 or 16 components, TF-IDF of texts, or a network learns its own. Texts are mean word vectors of WordLlama. At most 5,000 labels of a set are used.
 
 - **Sources left out.** Every case is judged by numbers learnt without its source. All variants of a source leave together, and so do sets that share inputs or annotators: {"; ".join(together)}. There are {len({x["source"] for x in rows})} sources, {len({x["source"] for x in real})} of them with real errors. Cases of one source are alike, so means in which every source weighs the same stand beside means over cases.
-- **Numbers.** {len(learnt)} were learnt: {", ".join(f"{name} {value:g}" for name, value in learnt.items())} (from all sources; [without one of them](#what-each-learnt-number-does) they differ). Three choices were made by hand, with these sets in view: the floor of 0.01 in the evidence, the floor of 0.05 in `memorised`, and which features went into the mapping (the evidence, and how far the model memorised its labels). So the choice of the features is not left out.
+- **Numbers.** {len(learnt)} were learnt: {", ".join(f"{name} {value:g}" for name, value in learnt.items())} (from all sources; [without one of them](#what-each-learnt-number-does) they differ). Four choices were made by hand, with these sets in view: the floor of 0.01 in the evidence, the floor of 0.05 in `memorised`, which features went into the mapping (the evidence, and how far the model memorised its labels), and that a label with P(wrong) below 0.1 is not flagged, which concerns sets in which nothing is doubted. So the choice of the features is not left out.
 - **abstain, one training**: the evidence of one training as `abstain.audit` makes it. **abstain, on the probabilities**: the same mapping on out-of-sample probabilities, which is `audit(probabilities=…)`.
 - **cleanlab**: `find_label_issues`, `num_label_issues` and self-confidence, on 5-fold out-of-sample probabilities of logistic regression (of the network where the network learns its own features). **argmax ≠ given**: flags by the same probabilities. **evidence < 0**: flags every label that the one training disagreed with; nothing is learnt. **AUM**: the mean margin of logits over the same training; it only ranks.
 - P(wrong) falls with the evidence, so it ranks labels as raw evidence does, and the figures of both rankings are equal.
@@ -228,7 +230,7 @@ def clean_labels(rows):
     good = [x for x in clean if x["held_out_disagreement"] <= 0.05]
     few = [sum(x["ledger"]["flagged"] <= 0.05 for x in group) for group in (weak, good)]
     return f"""## True labels
-{len(clean)} cases whose labels are the true ones. The verdict always flags some, and its interval never holds 0: it is one of log odds. Its lower end lies below 2% in {int((lows < 0.02).sum())} of {len(clean)} cases and below 5% in {int((lows < 0.05).sum())}. What decides is the model: where it disagrees with at most 5% of the held-out labels, at most 5% are flagged in {few[1]} of {len(good)} cases; where it disagrees with more, in {few[0]} of {len(weak)}. "True" is that of the source, some of whose labels are contested.
+{len(clean)} cases whose labels are the true ones. The interval of a noise rate hardly ever holds 0: it is one of log odds. Its lower end lies below 2% in {int((lows < 0.02).sum())} of {len(clean)} cases and below 5% in {int((lows < 0.05).sum())}. What decides is the model: where it disagrees with at most 5% of the held-out labels, at most 5% are flagged in {few[1]} of {len(good)} cases; where it disagrees with more, in {few[0]} of {len(weak)}. "True" is that of the source, some of whose labels are contested.
 
 {table(["", "estimated noise rate", "flagged, mean", "flagged, median", "at most 5% flagged"], lines)}
 """
@@ -277,5 +279,30 @@ def text():
     )
 
 
+def short_table(rows):
+    """The figures of the README."""
+    real = rows.of("real")
+    methods = {"ledger": "**abstain**", **{x: METHODS[x] for x in ("cleanlab", "argmax", "raw")}}
+    lines = []
+    for figure in ("error", "covers", "f1", "auroc", "ap"):
+        cells = [
+            shown(figure, real.mean(x, figure)) if real.values(x, figure) else "–" for x in methods
+        ]
+        lines.append([FIGURES[figure], *cells])
+    for figure in ("f1", "ap"):
+        better = [f"{real.as_good(x, figure, 'cleanlab') / len(real):.0%}"
+                  if real.values(x, figure) and x != "cleanlab" else "–" for x in methods]  # fmt: skip
+        lines.append([f"{FIGURES[figure]}: at least cleanlab's in", *better])
+    return table(["", *methods.values()], lines) + "\n"
+
+
+def readme():
+    """The README with the figures of today."""
+    before, begin, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    return before + begin + short_table(Rows(read("verdict.json")["cases"])) + end + after
+
+
 def write():
     PAGE.write_text(text(), encoding="utf-8")
+    README.write_text(readme(), encoding="utf-8")

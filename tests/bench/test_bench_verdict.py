@@ -39,6 +39,17 @@ def test_page_is_what_the_committed_results_give():
     assert verdict_page.PAGE.read_text(encoding="utf-8") == verdict_page.text()
 
 
+def test_the_readme_says_what_the_committed_results_give():
+    text = verdict_page.README.read_text(encoding="utf-8")
+    assert text == verdict_page.readme()
+    real = verdict_tables.Rows(verdict_page.read("verdict.json")["cases"]).of("real")
+    covers = real.mean("ledger", "covers"), real.by_source(lambda x: x["ledger"]["covers"]).mean()
+    said = (
+        f"covers in {covers[0]:.0%} of the cases, {covers[1]:.0%} if every source weighs the same"
+    )
+    assert said in text
+
+
 def test_committed_numbers_are_learnt_from_the_committed_counts(counts):
     found = fit_verdict.learnt_from(counts)
     np.testing.assert_allclose(numbers(Learnt.load()), numbers(found), atol=1e-3)

@@ -13,7 +13,16 @@ from torch.testing import assert_close
 from abstain.errors import AbstainError
 from abstain.scores.ledger import EVIDENCE_FLOOR, SNAPSHOT_EPOCHS, Ledger, reduced
 
-COLUMNS = ("belief", "margin", "evidence", "log_odds", "wrong", "visits", "abstention", "payoff")
+COLUMNS = (
+    "belief",
+    "margin",
+    "evidence",
+    "logit_margin",
+    "wrong",
+    "visits",
+    "abstention",
+    "payoff",
+)
 SAMPLES, CLASSES = 20, 5
 
 
@@ -39,7 +48,7 @@ class SlowLedger:
                     "margin": q[y] - max(others),
                     "wrong": classes.index(max(classes)) != y,
                     "evidence": math.log(odds),
-                    "log_odds": classes[y] - max(z for j, z in enumerate(classes) if j != y),
+                    "logit_margin": classes[y] - max(z for j, z in enumerate(classes) if j != y),
                     "epoch": epoch,
                     "weight": 1 / epoch if epoch else 2**-10,
                     "rival": q.index(max(others)),
@@ -60,7 +69,7 @@ class SlowLedger:
                 return math.nan
             if name == "evidence":
                 return np.average(values, weights=[visit["weight"] for visit in visits])
-            averaged = ("belief", "margin", "log_odds")
+            averaged = ("belief", "margin", "logit_margin")
             return math.fsum(values) / len(values) if name in averaged else values[-1]
 
         return torch.tensor([value(visits) for visits in self.seen]).float()
@@ -148,7 +157,7 @@ def test_a_visit_that_is_not_finite_is_not_counted(bad):
     assert ledger.belief.tolist() == [0.5, 0.5]
     assert ledger.abstention.isnan().tolist() == [True, False]
     assert ledger.evidence.tolist() == [0.0, 0.0]
-    assert ledger.log_odds.tolist() == [0.0, 0.0]
+    assert ledger.logit_margin.tolist() == [0.0, 0.0]
     assert ledger.snapshots[0].rival.tolist() == [-1, 0]
 
 
@@ -357,7 +366,7 @@ def test_table_has_a_row_per_sample_and_nan_where_nothing_is_known():
     assert list(table) == ["id", "given", *COLUMNS]
     assert {len(column) for column in table.values()} == {SAMPLES}
     assert table["id"][3] == "3.png"
-    for name in ("belief", "margin", "evidence", "log_odds", "abstention", "payoff"):
+    for name in ("belief", "margin", "evidence", "logit_margin", "abstention", "payoff"):
         assert np.isnan(table[name][-3:]).all()
         assert np.isfinite(table[name][table["visits"] > 0]).all()
     assert table["visits"][-3:].tolist() == table["wrong"][-3:].tolist() == [0, 0, 0]

@@ -123,7 +123,7 @@ def training(audit: Audit) -> Markup | None:
 def warm_up_epochs(trained: Trained) -> int:
     """How many epochs were cross-entropy; one that ends by itself is judged for as long as it goes.
 
-    Its labels set aside are trained on afterwards, and no longer looked at by themselves.
+    Its held-out labels are trained on afterwards, and no longer looked at by themselves.
     """
     if trained.recipe.warm_up is not None:
         return trained.recipe.warm_up
@@ -150,7 +150,7 @@ def _column(
 
 
 def _plateau(audit: Audit) -> Mark | None:
-    """Where theory says that the loss settles while no label is learnt by heart.
+    """Where theory says that the loss settles while no label is memorised.
 
     By the rate that the stop was told, else by the transition matrix that was estimated. A payoff
     that is not fixed foretells nothing; but cross-entropy is the gambler's loss at an infinite one,

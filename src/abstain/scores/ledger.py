@@ -27,7 +27,7 @@ EVIDENCE_FLOOR = 0.01
 # Sums are whole multiples of 2⁻³²: adding integers is exact, so neither the order of the batches
 # nor the number of processes changes a bit of them, and 2³¹ visits fit.
 _UNITS = 2**32
-_VISITS, _WRONG, _BELIEF, _RIVAL, _WEIGHT, _EVIDENCE, _LOG_ODDS = range(7)
+_VISITS, _WRONG, _BELIEF, _RIVAL, _WEIGHT, _EVIDENCE, _LOGIT_MARGIN = range(7)
 _TINY = torch.finfo(torch.float32).tiny
 # In the first epoch the model knows little: it counts only for a sample not seen in any other.
 _FIRST_EPOCH_WEIGHT = 2.0**-10
@@ -36,7 +36,7 @@ _STATISTICS = (
     "belief",
     "margin",
     "evidence",
-    "log_odds",
+    "logit_margin",
     "wrong",
     "visits",
     "abstention",
@@ -154,10 +154,10 @@ class Ledger:
         weight = total * (1 / epoch if epoch else _FIRST_EPOCH_WEIGHT)
         evidence = torch.log((bet + floor) / (rival + floor)) * weight
         # One of the two is 1; that of a hopeless one may underflow.
-        log_odds = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * total
+        logit_margin = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * total
         # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
         # logits are not finite, and then the whole row becomes 0.
-        columns = (total, total * wrong, bet, rival, weight, evidence, log_odds)
+        columns = (total, total * wrong, bet, rival, weight, evidence, logit_margin)
         visit = torch.cat(columns, -1).div_(total)
         if epoch in SNAPSHOT_EPOCHS:
             self._keep(SNAPSHOT_EPOCHS.index(epoch), index, others, visit)
@@ -207,21 +207,19 @@ class Ledger:
     def evidence(self) -> Tensor:
         """Mean of log (q_given + floor)/(q_rival + floor) over visits, weighted by 1/epoch, or NaN.
 
-        The mean over log time. On planted errors it ranks labels better than the plain mean of
-        beliefs or margins wherever a model ends up learning some of them by heart.
+        The mean over log time. It ranks labels better than the plain mean of beliefs or margins
+        wherever a model ends up memorising some of them.
         """
         return (self._sums[:, _EVIDENCE] / self._sums[:, _WEIGHT]).float()
 
     @property
-    def log_odds(self) -> Tensor:
+    def logit_margin(self) -> Tensor:
         """Mean of log q_given/q_rival over visits, or NaN: no floor, and all visits count alike.
 
-        How absurd a label is tells more than that it is contradicted: on planted errors this ranks
-        labels best wherever the model errs too. Its scale is that of the logits, small where they
-        are: an epoch that knows little has little weight by itself. (The margin of logits that is
-        known as AUM, Pleiss et al. 2020.)
+        The margin of logits known as AUM (Pleiss et al. 2020). It ranks pairflip noise better than
+        the evidence does, and real errors no better.
         """
-        return self._mean(self._sums[:, _LOG_ODDS])
+        return self._mean(self._sums[:, _LOGIT_MARGIN])
 
     @property
     def snapshots(self) -> list[Snapshot]:
