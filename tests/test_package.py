@@ -11,11 +11,19 @@ import torch
 
 import abstain
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 
 
 def python_blocks():
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    texts = (page.read_text(encoding="utf-8") for page in PAGES)
+    return [x for text in texts for x in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
 
 
 def test_import_is_quick_and_silent_and_leaves_torch_alone():
