@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, data, export, predict, reproduce, sample, theory, train
+from abstain.cli import audit, data, export, predict, sample, theory, train
 from abstain.cli.options import as_options
 from abstain.cli.process import (
     end,
@@ -44,9 +44,6 @@ app.command("train", help=_help(train.train), epilog=train.EXAMPLES)(train.train
 app.command("predict", help=_help(predict.predict), epilog=predict.EXAMPLES)(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("theory")(theory.theory)
-app.command("reproduce", help=_help(reproduce.reproduce), epilog=reproduce.EXAMPLES)(
-    reproduce.reproduce
-)
 
 
 def _show_version(wanted: bool) -> None:
