@@ -41,7 +41,7 @@ def make_auto_page(
     Args:
         evidence: What was run.
         drawn: Whether there is a file of the figure.
-        tables: The rows that `bench/auto_tabular.py` wrote, if there are any.
+        tables: The rows that `reproduction/bench/auto_tabular.py` wrote, if there are any.
     """
     text = resources.files("reproduction").joinpath("auto.md").read_text(encoding="utf-8")
     rows = auto_rows(evidence)
@@ -66,8 +66,9 @@ def make_auto_page(
 def _what(evidence: Evidence) -> str:
     own = TARGETS[AUTO].records(evidence.scale, evidence.known)
     text = (
-        "This page is generated from `results/` by `abstain reproduce --from results`; "
-        f"`abstain reproduce {AUTO}` makes the runs. {what_was_run(own, evidence.scale)}"
+        "This page is generated from `reproduction/results` by "
+        "`python -m reproduction --from reproduction/results`; "
+        f"`python -m reproduction {AUTO}` makes the runs. {what_was_run(own, evidence.scale)}"
     )
     seeds = sorted({record.run.seed for record in own if record.run.recipe.method == AUTO})
     if seeds:
@@ -231,9 +232,9 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> str:
     note = (
         f"Test accuracy in % at the end, mean over {seeds} seeds: {' / '.join(methods)}, the best "
         "in bold; every method with its defaults, nothing said of sizes, on sets that scikit-learn "
-        "ships or makes (`bench/auto_tabular.py`). *Unbalanced*: the rarest of four classes has a "
-        f"sixteenth of the samples of the commonest. Of {seeds * len(rows)} trainings "
-        f"{collapsed} collapsed."
+        "ships or makes (`reproduction/bench/auto_tabular.py`). *Unbalanced*: the rarest of four "
+        f"classes has a sixteenth of the samples of the commonest. Of "
+        f"{seeds * len(rows)} trainings {collapsed} collapsed."
     )
     return "## Small tables\n\n" + "\n".join(lines) + f"\n\n{note}"
 

@@ -239,4 +239,4 @@ def _unrun(evidence: Evidence, target: str, rows: int) -> str:
 
 def not_run(statement: str, target: str) -> Claim:
     """A claim that nothing is known of yet."""
-    return Claim(statement, f"– (`abstain reproduce {target}`)", "not run", target)
+    return Claim(statement, f"– (`python -m reproduction {target}`)", "not run", target)

@@ -1,4 +1,4 @@
-"""`abstain reproduce`: the paper's tables and figures from our own runs."""
+"""`python -m reproduction`: the paper's tables and figures from our own runs."""
 
 import json
 import sys
@@ -21,14 +21,28 @@ if TYPE_CHECKING:
 EXAMPLES = """
 [bold]Examples[/]
 
-  abstain reproduce all --quick                    a try-out: about a minute on a laptop
+  python -m reproduction all --quick                  a try-out, in a minute
 
-  abstain reproduce all --dry-run                  what is missing, and how long it will take
+  python -m reproduction all --dry-run                what is missing
 
-  abstain reproduce table-stopping --budget 30     half an hour of it; the next call goes on
+  python -m reproduction table-stopping --budget 30   half an hour of it
 
-  abstain reproduce --from results                 pages and figures again, without any training
+  python -m reproduction --from reproduction/results  pages and figures again
 """
+
+_HELP = (
+    "Run the paper's experiments again, and put ours beside what it publishes.\n\n"
+    "What was run once is never run again: runs are kept one by one, and an interrupted or "
+    "budgeted call is taken up by the next."
+)
+
+app = typer.Typer(
+    name="reproduction",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 # As many as a GPU trains in hardly more time than one; a CPU has nothing to gain.
 _STACKED_ON_GPU = 64
@@ -36,6 +50,7 @@ _STACKED_ON_GPU = 64
 _PAGES = 15.0
 
 
+@app.command(help=_HELP, epilog=EXAMPLES)
 def reproduce(
     target: Annotated[
         str | None,
@@ -77,7 +92,7 @@ def reproduce(
         typer.Option(
             metavar="DIR",
             help="A file per run; such folders merge by copying.",
-            show_default="results/runs in --out",
+            show_default="runs beside the results",
         ),
     ] = None,
     out: Annotated[
@@ -85,7 +100,7 @@ def reproduce(
         typer.Option(
             metavar="DIR",
             help="Where results/ and docs/ are written.",
-            show_default="this folder; quick: reproduction-quick",
+            show_default="reproduction/results and docs; quick: both in reproduction-quick",
         ),
     ] = None,
     data_dir: Annotated[
@@ -96,11 +111,7 @@ def reproduce(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run the paper's experiments again, and put ours beside what it publishes.
-
-    What was run once is never run again: runs are kept one by one, and an
-    interrupted or budgeted call is taken up by the next.
-    """
+    """Run the paper's experiments again, and put ours beside what it publishes."""
     from reproduction.cost import Cost
     from reproduction.reproduce import Places, find_known, make_plan, publish
     from reproduction.runner import Budget
@@ -111,7 +122,8 @@ def reproduce(
     targets = chosen(target or "all")
     scale = Scale(seeds=seeds or (1 if quick else 3), quick=quick)
     limit = Budget(budget, reserve=_PAGES)
-    places = Places(out or Path("reproduction-quick" if quick else "."))
+    folder = out or (Path("reproduction-quick") if quick else None)
+    places = Places() if folder is None else Places.below(folder)
     kept = store or places.runs
     folders = [places.results, kept]
     if source is not None:

@@ -38,7 +38,7 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
         # Our own method has a page of its own; a try-out has nothing to differ from.
         if target.name == AUTO or (target.name == DIFFERENCES and evidence.scale.quick):
             continue
-        parts.append(f"## {target.title}\n\n`abstain reproduce {target.name}`")
+        parts.append(f"## {target.title}\n\n`python -m reproduction {target.name}`")
         if target.name in TABLES:
             parts += _table(evidence, target)
         elif target.name == DIFFERENCES:
@@ -54,12 +54,14 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
 
 def _head(evidence: Evidence) -> str:
     what = what_was_run(evidence.known, evidence.scale)
-    quick = "--quick " if evidence.scale.quick else ""
+    quick = evidence.scale.quick
+    option, folder = ("--quick ", "reproduction-quick") if quick else ("", "reproduction")
     return (
         "# The paper, run again\n\n"
         "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
         "and figures from our own runs, beside what it publishes. This page is generated from "
-        f"`results/` by `abstain reproduce {quick}--from results`. {what}\n\n"
+        f"`{folder}/results` by "
+        f"`python -m reproduction {option}--from {folder}/results`. {what}\n\n"
         "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
         "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
         "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, "
@@ -213,4 +215,5 @@ def missing(evidence: Evidence, target: Target) -> list[str]:
         return []
     what = "1 run is" if number == 1 else f"{number} runs are"
     options = f"--seeds {evidence.scale.seeds}" + (" --quick" if evidence.scale.quick else "")
-    return [f"*{what} missing; to make up for it: `abstain reproduce {target.name} {options}`*"]
+    command = f"python -m reproduction {target.name} {options}"
+    return [f"*{what} missing; to make up for it: `{command}`*"]

@@ -65,7 +65,7 @@ def read_results(folder: Path) -> dict[str, Record]:
             records = [_record(row) for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise AbstainError(
-                f"{path} must be a results file of `abstain reproduce`, got: {error}"
+                f"{path} must be a results file of `python -m reproduction`, got: {error}"
             ) from error
         found.update({record.name: record for record in records})
     return found

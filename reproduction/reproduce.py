@@ -22,9 +22,16 @@ _DRAWN = [name for name in TARGETS if name.startswith("figure-") or name == AUTO
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are written, below one folder."""
+    """Where things are written; unless given, where the repository has them."""
 
-    out: Path
+    results: Path = Path("reproduction/results")
+    """A Parquet file per target, to be committed."""
+    docs: Path = Path("docs")
+
+    @classmethod
+    def below(cls, out: Path) -> "Places":
+        """All in one folder."""
+        return cls(out / "results", out / "docs")
 
     @property
     def runs(self) -> Path:
@@ -32,14 +39,9 @@ class Places:
         return self.results / "runs"
 
     @property
-    def results(self) -> Path:
-        """A Parquet file per target, to be committed."""
-        return self.out / "results"
-
-    @property
     def page(self) -> Path:
         """The page."""
-        return self.out / "docs" / "reproduction.md"
+        return self.docs / "reproduction.md"
 
     @property
     def auto_page(self) -> Path:
@@ -49,7 +51,7 @@ class Places:
     @property
     def figures(self) -> Path:
         """The pictures of the pages."""
-        return self.out / "docs" / "figures"
+        return self.docs / "figures"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +172,7 @@ def publish(
         return _publish(targets, scale, known, places, source or places.results)
     except OSError as error:
         raise AbstainError(
-            f"--out must be a folder that can be written, got {places.out}: {error}"
+            f"--out must be a folder that can be written, got {places.docs.parent}: {error}"
         ) from error
 
 

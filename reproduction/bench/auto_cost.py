@@ -1,6 +1,6 @@
 """What a whole training by `auto` costs, over one by cross-entropy with as many epochs.
 
-    python bench/auto_cost.py [--repeats 5] [--epochs 15]
+    python reproduction/bench/auto_cost.py [--repeats 5] [--epochs 15]
 
 Both as `abstain.train` does them, ledger, history and test accuracy included, in turn in one run;
 only ratios of medians mean something. The aim is 1.3 or less.

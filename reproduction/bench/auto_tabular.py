@@ -1,6 +1,6 @@
 """Is `auto` safe where the paper has no rows: tables, few samples, two and a hundred classes?
 
-    python bench/auto_tabular.py [--seeds 3] [--json results/auto-tabular.json]
+    python reproduction/bench/auto_tabular.py [--seeds 3] [--json FILE]
 
 Trains `auto`, the paper's schedule and cross-entropy on small sets that scikit-learn ships or
 makes, with and without planted errors and with nothing said of sizes, and prints test accuracy at

@@ -1,6 +1,6 @@
 """Many small models at once against one after another: training samples per second.
 
-    python bench/stacked.py [--networks mnist-cnn lstm-attention] [--data mnist.npz] [--runs]
+    python -m reproduction.bench.stacked [--networks mnist-cnn lstm] [--data mnist.npz] [--runs]
 
 Both ways keep the data on the GPU, record a step as a CUDA graph and use the same precision. How
 far it is to the limits of the chip is measured beside it: by one large matrix product, one large

@@ -92,7 +92,7 @@ def test_a_row_not_run_is_said_so_and_never_won():
     )
     assert "Not run: IMDB symmetric 0.15" in page
     assert "MNIST symmetric 0.2 (2)" in line(page, "- fewer seeds than wanted")
-    assert "runs are missing; to make up for it: `abstain reproduce auto --seeds 2`" in page
+    assert "runs are missing; to make up for it: `python -m reproduction auto --seeds 2`" in page
 
 
 def test_nothing_run_scores_nothing():
@@ -220,14 +220,15 @@ def test_held_out_losses_survive_results_and_older_files_can_still_be_read(tmp_p
 def test_published_page_has_its_figure_and_is_the_same_again(tmp_path):
     few = some_records(lambda cell: 90.0, AUTO, only=lambda cell: cell.row[1] == 0.8, seeds=1)
     known = {record.name: record for record in few}
-    written = publish([TARGETS[AUTO]], SCALE, known, Places(tmp_path))
+    written = publish([TARGETS[AUTO]], SCALE, known, Places.below(tmp_path))
     page = written.auto_page.read_text()
     assert written.auto_page == tmp_path / "docs/auto.md"
     for link in re.findall(r"\]\((figures/[^)]+)\)", page):
         assert (tmp_path / "docs" / link).stat().st_size > 5000
     assert "(figures/auto.png)" in page
     assert "$" not in page
-    again = publish([], SCALE, {**known, **read_results(tmp_path / "results")}, Places(tmp_path))
+    known |= read_results(tmp_path / "results")
+    again = publish([], SCALE, known, Places.below(tmp_path))
     assert again.auto_page.read_text() == page
 
 
@@ -235,7 +236,7 @@ def test_a_try_out_has_no_score(tmp_path):
     scale = Scale(seeds=1, quick=True)
     run = TARGETS[AUTO].runs(scale)[0]
     record = hand_made(run, 0.9, validation_loss=judged(5, 2, 2))
-    written = publish([TARGETS[AUTO]], scale, {record.name: record}, Places(tmp_path))
+    written = publish([TARGETS[AUTO]], scale, {record.name: record}, Places.below(tmp_path))
     page = written.auto_page.read_text()
     assert "This is a try-out" in page
     assert "Score" not in page

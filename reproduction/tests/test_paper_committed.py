@@ -15,6 +15,7 @@ from reproduction.targets import AUTO, TARGETS, Scale
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "reproduction/results"
 SCALE = Scale()
+MAKE = "run: python -m reproduction --from reproduction/results"
 PICTURES = [name for name in TARGETS if name.startswith("figure-")]
 
 
@@ -44,7 +45,7 @@ def test_cells_of_tables_have_three_seeds_and_five_on_mnist(of_paper, name):
 
 def test_page_is_the_one_that_results_give(of_paper):
     page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
-    assert page == make_page(of_paper, PICTURES), "run: abstain reproduce --from results"
+    assert page == make_page(of_paper, PICTURES), MAKE
     pictures = re.findall(r"\]\((figures/[^)]+)\)", page)
     assert len(pictures) == len(PICTURES)
     assert all((ROOT / "docs" / picture).is_file() for picture in pictures)
@@ -53,8 +54,6 @@ def test_page_is_the_one_that_results_give(of_paper):
 def test_page_of_auto_is_the_one_that_results_give(known):
     own = [target.records(SCALE, known) for target in TARGETS.values()]
     everything = Evidence(list({r.name: r for rows in own for r in rows}.values()), SCALE)
-    small = json.loads(
-        (ROOT / "reproduction/results/auto-tabular.json").read_text(encoding="utf-8")
-    )["rows"]
+    small = json.loads((RESULTS / "auto-tabular.json").read_text(encoding="utf-8"))["rows"]
     page = (ROOT / "docs/auto.md").read_text(encoding="utf-8")
-    assert page == make_auto_page(everything, True, small), "run: abstain reproduce --from results"
+    assert page == make_auto_page(everything, True, small), MAKE

@@ -20,7 +20,7 @@ def some_records(*names):
 
 
 def written(tmp_path, known, *names):
-    publish([TARGETS[name] for name in names], SCALE, known, Places(tmp_path))
+    publish([TARGETS[name] for name in names], SCALE, known, Places.below(tmp_path))
     return (tmp_path / "docs" / "reproduction.md").read_text()
 
 
@@ -87,7 +87,7 @@ def test_what_was_not_run_is_a_dash_with_the_way_to_run_it(tmp_path):
     known = some_records("figure-stages")
     page = written(tmp_path, known, "figure-stages")
     assert "| MNIST r = 0.2 | –<br>*95.1 ± 0.4 @95* | –<br>*98.8 ± 0.1 @17* | – |" in page
-    assert "`abstain reproduce table-pairflip --seeds 2`" in page
+    assert "`python -m reproduction table-pairflip --seeds 2`" in page
     assert "– not run" in page
     assert "figures/stages.png" in page
     assert "figures/schedules.png" not in page.replace("figure-", "")
@@ -117,9 +117,9 @@ def test_our_own_method_is_linked_but_not_counted_among_the_runs_of_the_paper(tm
     known = some_records("figure-stages", "auto")
     page = written(tmp_path, known, "figure-stages", "auto")
     assert "](auto.md)" in page
-    assert "abstain reproduce auto" not in page
+    assert "python -m reproduction auto" not in page
     # The two of the figure, and no more.
-    assert "by `abstain reproduce --from results`. 2 runs over 2 seeds" in page
+    assert "by `python -m reproduction --from reproduction/results`. 2 runs over 2 seeds" in page
 
 
 def test_other_seeds_of_a_cell_are_shown_too(tmp_path):

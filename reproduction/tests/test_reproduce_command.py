@@ -1,22 +1,22 @@
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-import typer
 from paper_runs import hand_made
 from typer.testing import CliRunner
 
+from abstain.cli import main
 from abstain.errors import AbstainError
 from reproduction import recipes
-from reproduction.command import reproduce
+from reproduction.command import app
 from reproduction.parquet import write_results
 from reproduction.targets import TARGETS, Scale
 
 # The one run of a small figure.
 STAGES = TARGETS["figure-stages"].cells(Scale())[0].base
-
-app = typer.Typer()
-app.command()(reproduce)
 
 
 @pytest.fixture(autouse=True)
@@ -67,12 +67,13 @@ def test_quick_from_training_to_page_and_again_from_results(tmp_path, one_epoch)
 
 def test_pages_from_elsewhere_are_those_made_in_place(tmp_path):
     """To the last byte, with what only stands beside the results."""
-    write_results(tmp_path / "results/figure-stages.parquet", [hand_made(STAGES)])
+    results = tmp_path / "reproduction/results"
+    write_results(results / "figure-stages.parquet", [hand_made(STAGES)])
     row = {"set": "wine", "kind": "symmetric", "rate": 0.0, "collapsed": 0, "accuracy": [98.0]}
     small = {"rows": [{**row, "method": method} for method in ("nll", "auto")]}
-    (tmp_path / "results/auto-tabular.json").write_text(json.dumps(small))
-    assert run("--from", "results").exit_code == 0
-    assert run("--from", "results", "--out", "elsewhere").exit_code == 0
+    (results / "auto-tabular.json").write_text(json.dumps(small))
+    assert run("--from", str(results)).exit_code == 0
+    assert run("--from", str(results), "--out", "elsewhere").exit_code == 0
     for name in ("auto.md", "reproduction.md", "figures/stages.png"):
         made = (tmp_path / "docs" / name).read_bytes()
         assert (tmp_path / "elsewhere/docs" / name).read_bytes() == made
@@ -112,6 +113,31 @@ def test_what_a_user_gets_wrong_is_named(arguments, words, tmp_path):
         run(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "target must be given, for example table-symmetric or all, got none"),
+        (["all", "--seeds", "abc"], "--seeds must be a whole number, got 'abc'"),
+        (["--zzz"], "No such option: --zzz; see --help"),
+    ],
+)
+def test_it_is_said_in_one_line_and_exit_code_two(arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments, commands=app)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"reproduction: {message}\n"
+
+
+def test_it_is_a_module_to_run():
+    ended = subprocess.run(
+        [sys.executable, "-m", "reproduction", "table-symetric"],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("reproduction: target must be all or one of table-symmetric, ")
+    assert ended.stderr.endswith("; did you mean table-symmetric?\n")
+
+
 def test_seeds_must_be_positive():
     assert run("all", "--seeds", "0").exit_code == 2
 
@@ -119,8 +145,6 @@ def test_seeds_must_be_positive():
 def test_a_package_that_is_missing_costs_the_page_but_not_the_runs(
     one_epoch, monkeypatch, tmp_path
 ):
-    import sys
-
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("figure-stages", "--quick")
     assert result.exit_code == 0
