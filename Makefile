@@ -6,7 +6,7 @@ export OMP_WAIT_POLICY ?= passive
 # The profiler of torch, by which memory is measured, says whenever it starts and stops.
 export KINETO_LOG_LEVEL ?= 99
 
-.PHONY: help setup demo compare test test-slow test-gpu lint types layers bench clean
+.PHONY: help setup demo compare reproduce test test-slow test-gpu lint types layers bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ demo: setup  ## audit handwritten digits of which 20% were given a wrong label
 
 compare: setup  ## train by cross-entropy and by abstain on labels of which 40% are wrong
 	$(BIN)/python examples/digits.py
+
+reproduce: setup  ## the paper: TARGET=table-symmetric, or another of reproduction/README.md
+	$(BIN)/python -m reproduction $(TARGET) $(OPTIONS)
 
 test: setup lint types layers  ## everything CI checks
 	$(BIN)/pytest -n auto --maxprocesses 4

@@ -3,19 +3,21 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 _INTERRUPTED = 130
 
 
-def run() -> None:
-    """Run the command line; Ctrl-C is quiet and has its exit code even while that is loaded."""
+def run(main: Callable[[], None] | None = None) -> None:
+    """Run a command line, ours by default.
+
+    Ctrl-C is quiet and has its exit code even while that is loaded.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        from abstain.cli import main
-
-        main()
+        (main or _main)()
     except (KeyboardInterrupt, SystemExit) as leaving:
         if getattr(leaving, "code", _INTERRUPTED) != _INTERRUPTED:
             raise
@@ -28,6 +30,12 @@ def run() -> None:
         # The command has ended and said so. While torch is taken down Python would end by a
         # Ctrl-C, and what is done would look like what was interrupted.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _main() -> None:
+    from abstain.cli import main
+
+    main()
 
 
 def _interrupt(_signal: int, frame: FrameType | None) -> None:

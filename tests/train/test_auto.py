@@ -13,11 +13,10 @@ from torch.nn.functional import cross_entropy
 
 from abstain.data import load
 from abstain.errors import AbstainError
+from abstain.models import build_model
 from abstain.train.batches import Batches
 from abstain.train.recipe import Recipe
 from abstain.train.run import train
-from abstain.train.stacked import StackedTask, train_stacked
-from abstain.train.stacked_nets import build_one
 from abstain.train.warm_up import held_out_samples
 
 
@@ -116,12 +115,12 @@ def plainly(model, inputs, given, recipe, num_classes, test_labels):
 
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize("epochs", [8, 40])
-def test_loop_and_stack_do_what_the_definition_says(epochs):
+def test_the_loop_does_what_the_definition_says(epochs):
     x, y = small.blobs(43)
     recipe = Recipe.of(
         "auto", epochs=epochs, batch=5, learning_rate=0.01, flip=0.3, seed_init=3, seed_order=4
     )
-    network = build_one("mlp", input_shape=(5,), num_outputs=4, vectors=None, seed=3)
+    network = build_model("mlp", input_shape=(5,), num_outputs=4, seed=3)
     torch.set_default_dtype(torch.float32)
     trained = train((x, y), recipe, test=(x, y), model=small.Reads64(copy.deepcopy(network)))
     torch.set_default_dtype(torch.float64)
@@ -138,26 +137,6 @@ def test_loop_and_stack_do_what_the_definition_says(epochs):
         trained.model.state_dict(), averaged.state_dict(), rtol=1e-9, atol=1e-9
     )
     assert trained.ledger.visits.tolist() == [epochs] * 43  # held out or not
-
-    task = StackedTask(
-        inputs=inputs,
-        true=true,
-        test_inputs=inputs,
-        test_labels=true,
-        num_classes=3,
-        network="mlp",
-    )
-    settings = {"batch": 5, "learning_rate": 0.01, "precision": trained.recipe.precision}
-    other = Recipe.of("nll", epochs=epochs, flip=0.3, **settings)
-    other = other.resolved(num_samples=43, num_classes=3)
-    plain, stacked = train_stacked(task, [other, trained.recipe], device="cpu")
-    got = [(row["loss"], row["test_accuracy"]) for row in stacked.epochs]
-    np.testing.assert_allclose(got, expected, rtol=1e-9)
-    assert stacked.outcome == trained.outcome
-    (alone,) = train_stacked(task, [other], device="cpu")  # a neighbour changes nothing
-    np.testing.assert_allclose(
-        [row["loss"] for row in plain.epochs], [row["loss"] for row in alone.epochs], rtol=1e-12
-    )
 
 
 @pytest.fixture

@@ -10,14 +10,13 @@ import small_runs as small
 import torch
 
 from abstain.errors import AbstainError
+from abstain.models import build_model
 from abstain.train.batches import Batches
 from abstain.train.checkpoint import load_checkpoint
 from abstain.train.coteaching import CoTeachingPlan, Pair, exchange, partner_seed, train_pair
 from abstain.train.predict import predict_from
 from abstain.train.recipe import Recipe
 from abstain.train.run import train
-from abstain.train.stacked import StackedTask, train_stacked
-from abstain.train.stacked_nets import build_one
 
 
 def chosen_by_loops(predictions, losses, counts, kept, by_disagreement):
@@ -130,7 +129,7 @@ def pair_of(networks):
 
 
 @pytest.mark.parametrize("warm_up", [0, 2])
-def test_the_loop_trains_the_pair_of_the_stacked_and_of_the_plain_trainer(warm_up):
+def test_the_loop_trains_the_pair_of_the_plain_trainer(warm_up):
     x, y = small.blobs(22)
     # Five batches an epoch: twenty steps, in which R(t), learning rate and momentum change.
     recipe = Recipe.of(
@@ -140,25 +139,11 @@ def test_the_loop_trains_the_pair_of_the_stacked_and_of_the_plain_trainer(warm_u
     with float64():
         seeds = recipe.seed_init, partner_seed(recipe.seed_init)
         networks = [
-            build_one("mlp", input_shape=(5,), num_outputs=4, vectors=None, seed=seed)
-            for seed in seeds
+            build_model("mlp", input_shape=(5,), num_outputs=4, seed=seed) for seed in seeds
         ]
     trained = train((x, y), recipe, model=pair_of(networks))
     other = train((x, y), recipe, model=pair_of(networks[::-1]))
     given, inputs = trained.data.given, trained.encoder.encode(trained.data)
-
-    task = StackedTask(
-        inputs=inputs, true=trained.data.true, test_inputs=inputs, test_labels=trained.data.true,
-        num_classes=3, network="mlp",
-    )  # fmt: skip
-    with float64():
-        (stacked,) = train_stacked(task, [trained.recipe], device="cpu", keep_samples=True)
-    assert stacked.given.tolist() == given.tolist()
-    # The stacked trainer tells the mean of a pair; the loop its first network.
-    for name in ("loss", "train_accuracy", "stake", "clean_loss", "corrupt_loss"):
-        firsts = [[row[name] for row in run.history.epochs] for run in (trained, other)]
-        expected = [row[name] for row in stacked.epochs]
-        np.testing.assert_allclose(np.mean(firsts, axis=0), expected, rtol=1e-9, err_msg=name)
     assert "payoff" not in trained.history.epochs[-1]  # cross-entropy has none
 
     batches = Batches(

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, data, export, predict, reproduce, sample, theory, train
+from abstain.cli import audit, data, export, predict, sample, theory, train
 from abstain.cli.options import as_options
 from abstain.cli.process import (
     end,
@@ -44,9 +44,6 @@ app.command("train", help=_help(train.train), epilog=train.EXAMPLES)(train.train
 app.command("predict", help=_help(predict.predict), epilog=predict.EXAMPLES)(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("theory")(theory.theory)
-app.command("reproduce", help=_help(reproduce.reproduce), epilog=reproduce.EXAMPLES)(
-    reproduce.reproduce
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -64,25 +61,26 @@ def abstain(
     """Train classifiers on labels that are partly wrong, and find out which ones are."""
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> None:
     """Run the command line; what the user can cause ends in one line and exit code 2."""
     tune_process()
+    name = str(commands.info.name)
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = commands(args=arguments, standalone_mode=False)
     except AbstainError as error:
-        _complain(as_options(str(error)))
+        _complain(name, as_options(str(error)))
     except OSError as error:
         if not stdout_fails():
             raise
         leave_stdout()
         if isinstance(error, BrokenPipeError):
             end(1)  # who reads has read enough
-        _complain(f"standard output cannot be written: {error.strerror}")
+        _complain(name, f"standard output cannot be written: {error.strerror}")
     except RuntimeError as error:
         # What is heard from a process of the same training that has ended; it has said why itself.
         if "by peer" not in str(error):
             raise
-        _complain("another process of the training has ended")
+        _complain(name, "another process of the training has ended")
     except Exception as error:
         # A wrong option: typer and its parser have had several classes for that, all with this
         # method, and would draw a box around it. No command at all is answered by its help.
@@ -91,7 +89,8 @@ def main(arguments: list[str] | None = None) -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()  # type: ignore[attr-defined]
             sys.exit(2)
-        _complain(_in_our_words(error) or f"{error.format_message().rstrip('.')}; see --help")
+        message = f"{error.format_message().rstrip('.')}; see --help"
+        _complain(name, _in_our_words(error) or message)
     except KeyboardInterrupt:
         code = 130
     except SystemExit as leaving:
@@ -112,13 +111,13 @@ def _in_our_words(error: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _complain(message: str) -> NoReturn:
+def _complain(name: str, message: str) -> NoReturn:
     leave_others()
     if not is_main_process():
         let_main_process_speak()
         end(2)  # several processes train together: what is wrong for one is for all
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(
-        f"[bold red]abstain:[/] {escape(line)}", soft_wrap=True, highlight=False
+        f"[bold red]{name}:[/] {escape(line)}", soft_wrap=True, highlight=False
     )
     end(2)

@@ -218,7 +218,7 @@ def train_pair(
     epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
     plan: CoTeachingPlan,
 ) -> None:
-    """Train a pair in place, in the plainest way; the loop and `train_stacked` do the same.
+    """Train a pair in place, in the plainest way; the loop does the same.
 
     Args:
         pair: two networks with different initial weights, m+1 outputs each.

@@ -1,0 +1,105 @@
+"""What trains: many small networks at once, or one by the loop that users train with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from abstain.train.recipe import Recipe
+from reproduction.record import Result
+from reproduction.tasks import Task
+
+if TYPE_CHECKING:
+    from abstain.train.trained import Trained
+
+Heard = Callable[[int, dict[str, float]], None]
+"""Told of every epoch: the number of the run, and its row."""
+
+_BETWEEN_TEXTS = 5  # epochs
+# Its running means are no part of a stack.
+_NOT_STACKED = frozenset({"resnet18"})
+# A CPU gains nothing from a stack, and eight times the speed from how the loop lays out a network.
+_LOOP_ON_CPU = frozenset({"mnist-cnn", "cifar-cnn"})
+
+
+class Executor:
+    """Trains recipes on a task, each way of training where it is best."""
+
+    def __init__(self, data_dir: Path | None = None, heard: Heard | None = None) -> None:
+        self.data_dir, self.heard = data_dir, heard
+
+    def __call__(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+        """A result for each recipe, in their order."""
+        size, classes = len(task.inputs), task.num_classes
+        recipes = [r.resolved(num_samples=size, num_classes=classes) for r in recipes]
+        on_cpu = not torch.cuda.is_available()
+        if task.network in _NOT_STACKED or (on_cpu and task.network in _LOOP_ON_CPU):
+            return [self._one(task, recipe) for recipe in recipes]
+        return self._stacked(task, recipes)
+
+    def _stacked(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+        from reproduction.stacked.trainer import StackedTask, train_stacked
+
+        stacked = StackedTask(
+            inputs=task.inputs,
+            true=task.true,
+            test_inputs=task.test_inputs,
+            test_labels=task.test_labels,
+            num_classes=task.num_classes,
+            network=task.network,
+            vectors=task.vectors,
+        )
+        return train_stacked(
+            stacked,
+            recipes,
+            keep_samples=True,
+            # To read all test texts takes a third of the time that an epoch takes.
+            evaluate_every=1 if task.vectors is None else _BETWEEN_TEXTS,
+            report=self.heard,
+        )
+
+    def _one(self, task: Task, recipe: Recipe) -> Result:
+        from abstain.train.run import train
+
+        options: dict[str, Any] = {} if self.data_dir is None else {"data_dir": self.data_dir}
+        return _result(train(task.data, replace(recipe, model=task.network), **options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneResult:
+    """What one training through `abstain.train` gave."""
+
+    recipe: Recipe
+    epochs: list[dict[str, float]]
+    stop_epoch: float
+    outcome: str
+    test_accuracy: float
+    belief: npt.NDArray[Any]
+    rejection: npt.NDArray[Any]
+    given: npt.NDArray[Any]
+
+
+def _result(trained: "Trained") -> OneResult:
+    rows = trained.history.epochs
+    return OneResult(
+        recipe=trained.recipe,
+        epochs=rows,
+        stop_epoch=rows[-1]["step"] / _steps(trained),
+        outcome=trained.outcome,
+        test_accuracy=float(trained.test_accuracy or 0.0),
+        belief=trained.ledger.belief.numpy(force=True),
+        rejection=trained.ledger.abstention.numpy(force=True),
+        given=trained.data.given.numpy(force=True),
+    )
+
+
+def _steps(trained: "Trained") -> float:
+    """The steps of a whole epoch: a stop may come within one."""
+    recipe, samples = trained.recipe, len(trained.data)
+    if recipe.stop == "validation":
+        samples -= recipe.held_out(samples)
+    return float(np.ceil(samples / (recipe.batch or 1)))

@@ -1,0 +1,219 @@
+"""The page that puts ours and the paper's side by side, made from results alone."""
+
+import math
+from collections.abc import Sequence
+
+from abstain.data.wording import many
+from reproduction import trials
+from reproduction.claims import Claim, table_claims
+from reproduction.evidence import Evidence, Stat
+from reproduction.figure_claims import figure_claims
+from reproduction.published import Published, published
+from reproduction.reasons import reasons
+from reproduction.recipes import METHODS, NAMES
+from reproduction.record import Record
+from reproduction.remarks import CAPTIONS
+from reproduction.speed_claims import speed_claims
+from reproduction.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
+from reproduction.trials import TABLES, Column
+
+_NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
+_THERE = "#" + TARGETS[DIFFERENCES].title.lower().replace(" ", "-")
+_MARKS = {"holds": "✔ holds", "in part": "◐ in part", "does not hold": "✘ does not hold"}
+_DIFFERENCES = (
+    "Where ours is more than three spreads away: by how many points, and whether something that "
+    f"was tried explains it (numbers and rule: [below]({_THERE}))."
+)
+
+
+def all_claims(evidence: Evidence) -> list[Claim]:
+    """Every claim of the paper with its verdict."""
+    return [*figure_claims(evidence), *table_claims(evidence), *speed_claims(evidence)]
+
+
+def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
+    """The whole page as Markdown; `drawn` names the figures that there are files of."""
+    parts = [_head(evidence), _claims(evidence), *_agreement(evidence)]
+    for target in TARGETS.values():
+        # Our own method has a page of its own; a try-out has nothing to differ from.
+        if target.name == AUTO or (target.name == DIFFERENCES and evidence.scale.quick):
+            continue
+        parts.append(f"## {target.title}\n\n`python -m reproduction {target.name}`")
+        if target.name in TABLES:
+            parts += _table(evidence, target)
+        elif target.name == DIFFERENCES:
+            parts.append(_differences(evidence))
+        elif target.name in drawn:
+            picture = target.name.removeprefix("figure-")
+            parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
+        else:
+            parts.append("–")
+        parts += missing(evidence, target)
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(evidence: Evidence) -> str:
+    what = what_was_run(evidence.known, evidence.scale)
+    quick = evidence.scale.quick
+    option, folder = ("--quick ", "reproduction-quick") if quick else ("", "reproduction")
+    return (
+        "# The paper, run again\n\n"
+        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
+        "and figures from our own runs, beside what it publishes. This page is generated from "
+        f"`{folder}/results` by "
+        f"`python -m reproduction {option}--from {folder}/results`. {what}\n\n"
+        "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
+        "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
+        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, "
+        "the initial weights and the order. Our own method, which needs to know nothing of the "
+        "noise, has [a page of its own](auto.md). In figures, lines are means over seeds and bands "
+        "their range, unless said otherwise."
+    )
+
+
+def what_was_run(known: Sequence[Record], scale: Scale) -> str:
+    """How many runs there are, over how many seeds and on what; and whether it is a try-out."""
+    devices = sorted({str(record.machine.get("device", "?")) for record in known})
+    torches = sorted({record.versions.get("torch", "?") for record in known})
+    seeds = len({record.run.seed for record in known})
+    what = (
+        f"{many(len(known), 'run')} over {many(seeds, 'seed')}, on {', '.join(devices)}, "
+        f"with torch {', '.join(torches)}."
+        if known
+        else "Nothing has been run yet."
+    )
+    quick = (
+        "\n\n**This is a try-out on a small data set with few epochs: it shows that everything "
+        "works, and says nothing about the paper.**"
+        if scale.quick
+        else ""
+    )
+    return f"{what}{quick}"
+
+
+def _claims(evidence: Evidence) -> str:
+    lines = ["## What the paper claims", "", "| claim | here | verdict |", "|---|---|---|"]
+    for claim in all_claims(evidence):
+        verdict = _MARKS.get(claim.verdict, "– not run")
+        if evidence.scale.quick:
+            verdict = "(try-out)"
+        lines.append(f"| {claim.statement} | {claim.ours} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _agreement(evidence: Evidence) -> list[str]:
+    """How many of the published numbers come out here, and how many by what was tried."""
+    found = [column for target in TABLES for column in trials.all_columns(evidence, target)]
+    numbers = sum(len(column.ours) for column in found)
+    if not numbers or evidence.scale.quick:
+        return []
+    differing = sum(len(column.differing) for column in found)
+    met = sum(len({r for t in c.trials for r in c.explained(t)}) for c in found)
+    return [
+        f"Of {numbers} numbers in its tables ours agree with {numbers - differing} within three "
+        f"spreads; of the other {differing}, {met} are met by [something that was tried]({_THERE})."
+    ]
+
+
+def _table(evidence: Evidence, target: Target) -> list[str]:
+    paper = published(TABLES[target.name])
+    columns = evidence.columns(target.name)
+    lines = [
+        "| | " + " | ".join(METHODS[column] for column in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    stops = target.name == "table-stopping"
+    for row in evidence.rows(target.name):
+        cells = [
+            beside(evidence.stat(target.name, row, column), paper.cell(*row, column), stops)
+            for column in columns
+        ]
+        lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
+    parts = [_explain(stops), "\n".join(lines), CAPTIONS[target.name]]
+    parts += _unstopped(evidence, target)
+    if why := reasons(trials.columns(evidence, target.name)):
+        parts.append(f"{_DIFFERENCES}\n\n" + "\n".join(why))
+    return parts
+
+
+def _unstopped(evidence: Evidence, target: Target) -> list[str]:
+    """Where the analytical stop of a table never stopped: its accuracy is then that of the end."""
+    said = []
+    for cell in evidence.cells(target.name):
+        recipe = cell.base.recipe
+        if recipe.stop != "analytical" or recipe.epochs is None or evidence.scale.quick:
+            continue
+        records = evidence.records(target.name, cell.row, cell.column)
+        never = sum(record.stop_epoch >= recipe.epochs for record in records)
+        if never:
+            where = f"{METHODS[cell.column]} on {NAMES[cell.row[0]]} at r = {cell.row[1]:g}"
+            said.append(f"{where} ({never} of {many(len(records), 'run')})")
+    if not said:
+        return []
+    return [
+        f"Never stopped, and hence as good as at the end: {'; '.join(said)}. The loss stays above "
+        "the predicted one, which is that of a network that learns every right label."
+    ]
+
+
+def _differences(evidence: Evidence) -> str:
+    """A table for each column on which something was tried, a line per trial."""
+    found = [c for target in TABLES for c in trials.columns(evidence, target) if c.trials]
+    return "\n\n".join([CAPTIONS[DIFFERENCES], *map(_tried, found)]) if found else "–"
+
+
+def _tried(column: Column) -> str:
+    rates = [
+        rate
+        for rate in column.ours
+        if rate in column.differing or any(rate in trial.stats for trial in column.trials)
+    ]
+    kind = _NOISE.get(column.target, "symmetric")
+    head = f"{NAMES[column.data]}, {kind}: {METHODS[column.method]}"
+    theirs = [f"*{column.paper[r].mean:.1f} ± {column.paper[r].spread:.1f}*" for r in rates]
+    lines = [[head, *(f"r = {rate:g}" for rate in rates)], ["---"] * (len(rates) + 1)]
+    lines += [["*the paper's*", *theirs], ["as above", *(said(column.ours[r]) for r in rates)]]
+    for trial in column.trials:
+        marks = dict.fromkeys(column.explained(trial), " ✔")
+        marks |= dict.fromkeys(column.broken(trial), " ✘")
+        stats = trial.stats
+        cells = [said(stats[r]) + marks.get(r, "") if r in stats else "" for r in rates]
+        lines.append([trial.what, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _explain(stops: bool) -> str:
+    epochs = ", and after @ the mean epoch of the stop" if stops else ""
+    return f"Ours, with the number of seeds{epochs}; below it, in italics, the paper's."
+
+
+def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
+    """Ours, and below it the published number; for a stop, each with its epoch."""
+    text = "–" if ours is None else said(ours)
+    if ours is not None and stops:
+        text += f" @{ours.epoch:.1f}"
+    if theirs is None:
+        return text
+    epoch = "" if theirs.epoch is None else f" @{theirs.epoch:g}"
+    return f"{text}<br>*{theirs.mean:.1f} ± {theirs.spread:.1f}{epoch}*"
+
+
+def said(stat: Stat) -> str:
+    """Mean, spread and n in words; a single run has no spread.
+
+    >>> said(Stat(98.72, 0.11, 3, 50.0)), said(Stat(98.72, float("nan"), 1, 50.0))
+    ('98.7 ± 0.1 (3)', '98.7 (1)')
+    """
+    spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"
+    return f"{stat.mean:.1f}{spread} ({stat.n})"
+
+
+def missing(evidence: Evidence, target: Target) -> list[str]:
+    """What to do where runs of a target are missing; nothing where none is."""
+    number = evidence.missing(target)
+    if not number:
+        return []
+    what = "1 run is" if number == 1 else f"{number} runs are"
+    options = f"--seeds {evidence.scale.seeds}" + (" --quick" if evidence.scale.quick else "")
+    command = f"python -m reproduction {target.name} {options}"
+    return [f"*{what} missing; to make up for it: `{command}`*"]

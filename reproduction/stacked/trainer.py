@@ -1,0 +1,383 @@
+"""Many small models of one architecture trained at once on one device: `train_stacked`.
+
+A small network leaves a GPU idle: its step is some sixty short operations, each waiting for the one
+before. Side by side, K models take the same sixty. Each has its own initial weights, wrong labels,
+order, method and stop, and becomes what it would have become alone.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from abstain.errors import AbstainError
+from abstain.losses.kernels import plain_bet_loss
+from abstain.train.recipe import Recipe
+from abstain.train.stopping import AnalyticalStop
+from abstain.train.warm_up import WarmUp
+from reproduction.stacked.models import Models
+from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
+from reproduction.stacked.optim import ADAM, LAPROP
+from reproduction.stacked.runs import Row, Run, epoch_orders, means
+from reproduction.stacked.step import SUMS, Stepper, as_numbers
+from reproduction.stacked.text import TextNet
+
+__all__ = ["StackedResult", "StackedTask", "train_stacked"]
+
+Report = Callable[[int, Row], None]
+"""Told of every epoch of every run: with its place among the recipes, and its row."""
+
+LOOK_EVERY = 10  # steps between looks of the analytical stop, as in the loop for one model
+# In these, all models of a stack must agree.
+_SHARED = ("batch", "optimizer", "learning_rate", "precision")
+# What the stack does not do, and the value that asks for nothing.
+_LEFT_OUT = {"schedule": "constant", "clip": None, "weight_decay": 0.0}
+# With so few left, going on without the others is worth a new CUDA graph.
+_WORTH_SHRINKING = 0.75
+_NETS: dict[str, Callable[[nn.Module], Net]] = {
+    **dict.fromkeys(STACKED, PatchNet),
+    "lstm": TextNet,
+    "lstm-attention": TextNet,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedTask:
+    """What all models of a stack share; it is brought to the device once."""
+
+    inputs: Tensor
+    """Encoded: bytes (N, channels, height, width), floats (N, …), or tokens (N, length)."""
+    true: Tensor
+    """(N) labels in which each run's recipe plants its errors."""
+    test_inputs: Tensor
+    test_labels: Tensor
+    num_classes: int
+    network: str
+    """A name that `build_model` knows, or "mlp-256"; what is not a convolutional network for small
+    images, a perceptron or an LSTM runs too, but one model after the other."""
+    vectors: Tensor | None = None
+    """Frozen word vectors, for texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedResult:
+    """What a run of a stack gave; of a co-teaching pair, the means over its two networks."""
+
+    recipe: Recipe
+    epochs: list[dict[str, float]]
+    """A row per epoch: epoch, loss, train_accuracy, stake, payoff, clean_loss, corrupt_loss,
+    test_accuracy, validation_accuracy; what there was nothing of is left out."""
+    stop_epoch: float
+    """Epochs that were trained; a stop may come within one."""
+    outcome: str
+    """Why it ended, in words."""
+    test_accuracy: float
+    """After the last step or, under the validation stop, of the best epoch, whose model that stop
+    keeps; the share of the whole test set whose likeliest class is the label."""
+    belief: npt.NDArray[np.float32] | None
+    """(N) mean over the visits of the belief in the given label; NaN for what was held out."""
+    rejection: npt.NDArray[np.float32] | None
+    """(N) abstention at the last visit, likewise."""
+    given: npt.NDArray[np.int64] | None
+    """(N) labels that were trained on."""
+
+
+def train_stacked(
+    task: StackedTask,
+    recipes: Sequence[Recipe],
+    *,
+    device: torch.device | str | None = None,
+    keep_samples: bool = False,
+    evaluate_every: int = 1,
+    report: Report | None = None,
+) -> list[StackedResult]:
+    """Train a model for each recipe, all at once; the results are in the order of the recipes.
+
+    Recipes must be resolved (`Recipe.resolved`) and agree in batch, optimiser, learning rate and
+    precision. One whose method is "coteaching-plus" trains a pair of networks: its rate is that of
+    the method, its warm-up the epochs of plain co-teaching.
+
+    On a GPU, matrix products are in bfloat16 unless the recipes ask for fp32 (there, TF32); weights
+    and moments, losses and all sums are in float32.
+
+    Args:
+        task: Data and network.
+        recipes: One for each run.
+        device: By default the GPU, if there is one.
+        keep_samples: Also give `belief`, `rejection` and `given` of every run.
+        evaluate_every: Epochs between two looks at the test set, which are also taken where a run
+            ends, and after every epoch where it may stop by a held-out set.
+        report: Told of every epoch.
+
+    >>> task = StackedTask(
+    ...     inputs=torch.eye(4).repeat(8, 1), true=torch.arange(4).repeat(8), num_classes=4,
+    ...     test_inputs=torch.eye(4), test_labels=torch.arange(4), network="mlp",
+    ... )
+    >>> recipe = Recipe.of("nll", epochs=30).resolved(num_samples=32, num_classes=4)
+    >>> [result.test_accuracy for result in train_stacked(task, [recipe, recipe], device="cpu")]
+    [1.0, 1.0]
+    """
+    _check(recipes)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    runs = [
+        Run.begin(number, recipe, task.inputs, task.true, task.num_classes)
+        for number, recipe in enumerate(recipes)
+    ]
+    with ThreadPoolExecutor(1) as executor, _fast_float32(place):
+        stack = _Stack(task, runs, place, keep_samples, evaluate_every)
+        ahead = executor.submit(epoch_orders, stack.live, 0)
+        for epoch in count():
+            orders = ahead.result()
+            ahead = executor.submit(epoch_orders, stack.live, epoch + 1)  # while the device works
+            stack.train(epoch, orders)
+            for run in stack.judge(epoch):
+                if report is not None:
+                    report(run.number, run.epochs[-1])
+            if all(run.outcome for run in runs):
+                break
+            stack.shrink()
+    return [_result(run, keep_samples) for run in runs]
+
+
+class _Stack:
+    """The models of all runs that go on, and of some that have ended."""
+
+    def __init__(
+        self,
+        task: StackedTask,
+        runs: Sequence[Run],
+        device: torch.device,
+        keep_samples: bool,
+        evaluate_every: int = 1,
+    ) -> None:
+        # Pairs stand last, so that the others are one slice of the stack.
+        self.live = sorted(runs, key=lambda run: len(run.seeds))
+        modules = [
+            build_one(
+                task.network,
+                input_shape=tuple(task.inputs.shape[1:]),
+                num_outputs=task.num_classes + 1,
+                vectors=task.vectors,
+                seed=seed,
+            ).to(device)
+            for run in self.live
+            for seed in run.seeds
+        ]
+        self._net = _NETS.get(task.network, LoopNet)(modules[0])
+        recipe = runs[0].recipe
+        self._rule = LAPROP if recipe.optimizer == "laprop" else ADAM
+        weights = self._net.stack(modules)
+        # What runs one model after the other has no use for it.
+        half = device.type == "cuda" and recipe.precision != "fp32" and self._net.is_stacked
+        self._models = Models.begin(
+            weights,
+            torch.bfloat16 if half else weights[0].dtype,
+            # A pair is trained by cross-entropy.
+            [
+                run.recipe if run.plan is None else replace(run.recipe, loss="nll")
+                for run in self.live
+                for _ in run.seeds
+            ],
+            torch.stack([torch.from_numpy(run.given) for run in self.live for _ in run.seeds]),
+            keep_samples,
+            num_classes=task.num_classes,
+            # As many as an epoch has at first: those of the warm-up.
+            steps_per_epoch=[len(run.sizes) for run in self.live for _ in run.seeds],
+        )
+        self._inputs, self._test_inputs = (
+            x.to(device).movedim(1, -1).contiguous() if self._net.wants_images else x.to(device)
+            for x in (task.inputs, task.test_inputs)
+        )
+        self._true, self._test_labels = task.true.to(device), task.test_labels.to(device)
+        self._evaluate_every = evaluate_every
+        self._stepper = self._new_stepper()
+
+    def _new_stepper(self) -> Stepper:
+        return Stepper(
+            self._net,
+            self._models,
+            self._rule,
+            inputs=self._inputs,
+            true=self._true,
+            steps=max(run.most_steps for run in self.live),
+            batch=self.live[0].recipe.batch or 1,
+            pairs=sum(run.plan is not None for run in self.live),
+        )
+
+    @property
+    def _places(self) -> list[tuple[Run, slice]]:
+        """Every run with its rows of the stack: one, or the two of a pair."""
+        ends = accumulate(len(run.seeds) for run in self.live)
+        return [
+            (run, slice(end - len(run.seeds), end))
+            for run, end in zip(self.live, ends, strict=True)
+        ]
+
+    def train(self, epoch: int, orders: Mapping[tuple[int, int], Tensor]) -> None:
+        """An epoch of all runs that go on."""
+        stepper = self._stepper
+        sizes = torch.zeros_like(stepper.sizes, device="cpu")
+        resident = {key: order.to(stepper.order.device) for key, order in orders.items()}
+        for run, rows in self._places:
+            if not run.outcome:
+                sizes[: len(run.sizes), rows] = torch.tensor(run.sizes)[:, None]
+                stepper.order[: len(run.sizes), rows] = resident[run.order_key][:, None]
+        self._set_for(epoch)
+        stepper.begin(sizes)
+        watched = [
+            (run, rows.start)
+            for run, rows in self._places
+            if isinstance(run.stop, AnalyticalStop) and not (run.outcome or run.is_warm_up(epoch))
+        ]
+        seen, steps = 0, len(sizes)
+        for step in range(1, steps + 1):
+            stepper.step()
+            if watched and ((epoch * steps + step) % LOOK_EVERY == 0 or step == steps):
+                record = stepper.record[seen:step].cpu()
+                for run, row in watched:
+                    _watch(run, record[:, row])
+                    if run.outcome:
+                        stepper.stop(row)
+                        run.stop_epoch = epoch + step / steps
+                watched = [(run, row) for run, row in watched if not run.outcome]
+                seen = step
+
+    def _set_for(self, epoch: int) -> None:
+        """What the models do differently from epoch to epoch."""
+        models = self._models
+        for run, rows in self._places:
+            if run.plan is None:
+                models.losses.warm[rows] = run.is_warm_up(epoch)
+            else:
+                models.learning_rate[rows] = run.plan.learning_rate_at(epoch)
+                models.beta1[rows] = run.plan.beta1(epoch)
+                models.kept[rows] = run.plan.kept(epoch)
+                models.by_disagreement[rows] = run.plan.by_disagreement(epoch)
+
+    def judge(self, epoch: int) -> list[Run]:
+        """End the epoch of the runs that trained in it, and return these."""
+        totals = self._stepper.record.double().sum(0).cpu()
+        sizes = totals[:, SUMS.index("samples")]
+        trained = []
+        for run, rows in self._places:
+            if sizes[rows.start] > 0:
+                sums = dict(zip(SUMS, totals[rows].mean(0).tolist(), strict=True))
+                trained.append((run, rows, {"epoch": epoch + 1.0, **means(sums)}))
+        due = (epoch + 1) % self._evaluate_every == 0
+        if due or any(run.may_end(row) for run, _, row in trained):
+            test = self._test_accuracy(slice(None))
+            for _, rows, row in trained:
+                row["test_accuracy"] = float(test[rows].mean())
+        for run, rows, row in trained:
+            losses: Tensor | None = None
+            if run.judges:
+                labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
+                held_out = self._inputs[run.held_out.to(self._inputs.device)]
+                losses, met = self._evaluate(rows, held_out, labels).mean(1).cpu()
+                row["validation_loss"] = float(losses.mean())
+                row["validation_accuracy"] = float(met.mean())
+            run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0, losses)
+            if run.warm_up is not None:
+                self._follow(run.warm_up, rows, row)
+            if run.outcome:
+                run.samples = self._models.samples(rows)
+        return [run for run, _, _ in trained]
+
+    def _follow(self, warm_up: WarmUp, rows: slice, row: Row) -> None:
+        """Keep the best weights of a warm-up, and go back to them where it says so."""
+        if warm_up.collapsed:
+            self._models.go_back(rows)
+            row["test_accuracy"] = float(self._test_accuracy(rows).mean())
+        elif "validation_loss" in row:
+            if warm_up.kept_epoch == warm_up.epoch:
+                self._models.keep_best(rows)
+            if warm_up.ended:
+                self._models.go_back(rows)
+
+    def _test_accuracy(self, rows: slice) -> Tensor:
+        return self._evaluate(rows, self._test_inputs, self._test_labels)[1].mean(-1).cpu()
+
+    @torch.no_grad()
+    def _evaluate(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
+        """(2, models, samples): cross-entropy on all outputs, and whether the label is met."""
+        working = self._models.working
+        weights = [used[rows].to(working[0].dtype) for used in self._models.used]
+        models = len(weights[0])
+        figures: list[Tensor] = []
+        size = max(1, self._net.at_once[inputs.device.type] // models)
+        for part, given in zip(torch.split(inputs, size), torch.split(labels, size), strict=True):
+            numbers = as_numbers(part, weights[0])
+            logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))
+            given = given.expand(models, -1)
+            losses = plain_bet_loss(logits.to(self._models.weights[0].dtype), given, math.inf)
+            met = logits[..., :-1].argmax(-1) == given
+            figures.append(torch.stack((losses.double(), met.double())))
+        return torch.cat(figures, -1)
+
+    def shrink(self) -> None:
+        """Leave out runs that have ended, if they are many."""
+        going = [(run, rows) for run, rows in self._places if not run.outcome]
+        kept = [row for _, rows in going for row in range(rows.start, rows.stop)]
+        if len(kept) <= _WORTH_SHRINKING * len(self._models.given):
+            self.live = [run for run, _ in going]
+            self._models = self._models.take(torch.tensor(kept, device=self._inputs.device))
+            self._stepper = self._new_stepper()
+
+
+def _watch(run: Run, record: Tensor) -> None:
+    """Show the losses of the last batches to a run that stops by them."""
+    sums, samples = record[:, SUMS.index("loss")], record[:, SUMS.index("samples")]
+    run.watch((sums / samples).tolist(), samples.tolist())
+
+
+def _result(run: Run, keep_samples: bool) -> StackedResult:
+    belief, rejection = run.samples or (None, None)
+    return StackedResult(
+        recipe=run.recipe,
+        epochs=run.epochs,
+        stop_epoch=run.stop_epoch,
+        outcome=run.outcome,
+        test_accuracy=run.test_accuracy,
+        belief=belief,
+        rejection=rejection,
+        given=run.given if keep_samples else None,
+    )
+
+
+def _check(recipes: Sequence[Recipe]) -> None:
+    if not recipes:
+        raise AbstainError("recipes must hold at least one recipe, got none")
+    for recipe in recipes:
+        warm_up = 0 if recipe.warm_up_ends == "held-out" else recipe.warm_up
+        if None in (recipe.epochs, recipe.batch, warm_up, recipe.payoff):
+            raise AbstainError(
+                "recipes must be resolved, got one that leaves epochs, batch, warm_up or payoff "
+                "open; call its method resolved"
+            )
+        if recipe.optimizer not in ("adam", "laprop"):
+            raise AbstainError(f"optimizer must be adam or laprop here, got {recipe.optimizer}")
+        for name, value in _LEFT_OUT.items():
+            if getattr(recipe, name) != value:
+                raise AbstainError(f"{name} must be {value} here, got {getattr(recipe, name)}")
+    for name in _SHARED:
+        values = sorted({str(getattr(recipe, name)) for recipe in recipes})
+        if len(values) > 1:
+            raise AbstainError(f"recipes must agree in {name}, got {', '.join(values)}")
+
+
+@contextmanager
+def _fast_float32(device: torch.device) -> Iterator[None]:
+    """Let matrix products of a GPU round their float32 operands to TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
