@@ -30,12 +30,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from abstain.data import fit_encoder, load
 from abstain.noise import plant
 from abstain.scores.ledger import Ledger
-from abstain.train.batches import Batches
-from abstain.train.folder import make_model
-from abstain.train.layout import fastest_layout
-from abstain.train.loop import Loop, Task
-from abstain.train.objective import Objective
-from abstain.train.recipe import Recipe
+from abstain.training.batches import Batches
+from abstain.training.folder import make_model
+from abstain.training.layout import fastest_layout
+from abstain.training.loop import Loop, Task
+from abstain.training.objective import Objective
+from abstain.training.recipe import Recipe
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
 

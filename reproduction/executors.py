@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction.record import Result
 from reproduction.tasks import Task
 
 if TYPE_CHECKING:
-    from abstain.train.trained import Trained
+    from abstain.training.trained import Trained
 
 Heard = Callable[[int, dict[str, float]], None]
 """Told of every epoch: the number of the run, and its row."""
@@ -63,7 +63,7 @@ class Executor:
         )
 
     def _one(self, task: Task, recipe: Recipe) -> Result:
-        from abstain.train.run import train
+        from abstain.training.run import train
 
         options: dict[str, Any] = {} if self.data_dir is None else {"data_dir": self.data_dir}
         return _result(train(task.data, replace(recipe, model=task.network), **options))

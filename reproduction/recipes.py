@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from abstain.train import recipe
-from abstain.train.recipe import Recipe
+from abstain.training import recipe
+from abstain.training.recipe import Recipe
 from reproduction.runs import Run
 
 

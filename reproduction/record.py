@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction.runs import Run
 
 BINS = 40

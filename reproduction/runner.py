@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from abstain.errors import AbstainError
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction.cost import Cost
 from reproduction.groups import Group, make_groups
 from reproduction.record import Result, make_record

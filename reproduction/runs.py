@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 
 # These always count. A setting that a later version adds counts only where it is not left at its
 # default, so that runs that were made without it keep their names.

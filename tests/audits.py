@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 
 from abstain import Recipe
-from abstain.audit import SavedAudit, audit
+from abstain.auditing.audit import audit
+from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\"'&\x00"

@@ -7,13 +7,13 @@ import pytest
 
 from abstain import Recipe, audit, train
 from abstain.arguments import typed
-from abstain.audit import SavedAudit
+from abstain.auditing.saved import SavedAudit
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
 from abstain.report import write_report
 from abstain.report.export import export_cleaned, export_issues
-from abstain.train.predict import predict_from
+from abstain.training.predict import predict_from
 
 DATA = (np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2)
 CALLS = {

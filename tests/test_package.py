@@ -52,7 +52,8 @@ def test_public_names_are_there_and_documented(name):
 @pytest.mark.parametrize("verb", [abstain.audit, abstain.train])
 def test_a_notebook_shows_what_a_verb_takes(verb):
     assert list(inspect.signature(verb).parameters)[:2] == ["source", "recipe"]
-    assert "whose help says what it takes" in inspect.getdoc(verb)
+    assert inspect.isfunction(verb)
+    assert "Args:" in inspect.getdoc(verb)
 
 
 def test_unknown_names_are_refused():

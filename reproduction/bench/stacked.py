@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from abstain.losses import gamblers_loss
 from abstain.models import build_model
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction.stacked.runs import Run, epoch_orders
 from reproduction.stacked.trainer import StackedTask, _Stack, train_stacked
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from abstain.train.averaging import step_weight
-from abstain.train.recipe import Recipe
+from abstain.training.averaging import step_weight
+from abstain.training.recipe import Recipe
 from reproduction.stacked.losses import Losses
 from reproduction.stacked.per_model import PerModel
 

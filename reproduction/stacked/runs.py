@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from abstain import noise
-from abstain.train import coteaching
-from abstain.train.coteaching import CoTeachingPlan, partner_seed
-from abstain.train.history import all_done
-from abstain.train.recipe import Recipe
-from abstain.train.stopping import AnalyticalStop, ValidationStop
-from abstain.train.warm_up import WarmUp, untaught_loss
+from abstain.training import coteaching
+from abstain.training.coteaching import CoTeachingPlan, partner_seed
+from abstain.training.history import all_done
+from abstain.training.recipe import Recipe
+from abstain.training.stopping import AnalyticalStop, ValidationStop
+from abstain.training.warm_up import WarmUp, untaught_loss
 
 Row = dict[str, float]
 

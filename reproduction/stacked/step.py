@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from abstain.losses import stake
-from abstain.train.coteaching import exchange
-from abstain.train.trust import remembered
+from abstain.training.coteaching import exchange
+from abstain.training.trust import remembered
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import Net
 from reproduction.stacked.optim import Rule

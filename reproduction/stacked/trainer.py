@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import plain_bet_loss
-from abstain.train.recipe import Recipe
-from abstain.train.stopping import AnalyticalStop
-from abstain.train.warm_up import WarmUp
+from abstain.training.recipe import Recipe
+from abstain.training.stopping import AnalyticalStop
+from abstain.training.warm_up import WarmUp
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
 from reproduction.stacked.optim import ADAM, LAPROP

@@ -3,7 +3,7 @@
 import numpy as np
 
 from abstain.data import load
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction.record import Record, separate
 from reproduction.runs import Run
 from reproduction.tasks import Task

@@ -11,7 +11,7 @@ from paper_runs import hand_made
 from scipy.optimize import brentq
 
 from abstain.data import BUILTIN
-from abstain.train.warm_up import WarmUp, held_out_samples
+from abstain.training.warm_up import WarmUp, held_out_samples
 from reproduction.auto_evidence import (
     DEVELOPMENT,
     TOLD_THE_RATE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from abstain.errors import AbstainError
-from abstain.train.recipe import Recipe
+from abstain.training.recipe import Recipe
 from reproduction import runs
 from reproduction.recipes import METHODS, SETTINGS, make_run
 from reproduction.runs import Run

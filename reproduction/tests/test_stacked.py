@@ -10,11 +10,11 @@ import torch
 from abstain import noise
 from abstain.errors import AbstainError
 from abstain.models import build_model
-from abstain.train.batches import Batches
-from abstain.train.coteaching import CoTeachingPlan, train_pair
-from abstain.train.objective import Objective
-from abstain.train.recipe import Recipe
-from abstain.train.stopping import AnalyticalStop
+from abstain.training.batches import Batches
+from abstain.training.coteaching import CoTeachingPlan, train_pair
+from abstain.training.objective import Objective
+from abstain.training.recipe import Recipe
+from abstain.training.stopping import AnalyticalStop
 from reproduction.stacked import trainer
 from reproduction.stacked.nets import build_one, conv_pool_relu
 from reproduction.stacked.runs import Run

@@ -2,7 +2,7 @@
 
 The flow of the data, which is also the layout of the package:
 
-    data ──▶ noise ──▶ models ──▶ losses ──▶ train ──▶ scores ──▶ audit ──▶ report
+    data ──▶ noise ──▶ models ──▶ losses ──▶ training ──▶ scores ──▶ auditing ──▶ report
              (planted)  (m+1 outputs)         (loop, stop)
 
 Names are imported when they are first used: `import abstain` is quick, and torch is loaded only
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from abstain import noise, theory
-    from abstain.audit import audit
+    from abstain.auditing.audit import audit
     from abstain.errors import AbstainError, DataError
     from abstain.losses import (
         GamblersLoss,
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
-    from abstain.train.predict import predict_from
-    from abstain.train.predictions import Predictions
-    from abstain.train.recipe import Recipe
-    from abstain.train.run import train
-    from abstain.train.stopping import AnalyticalStop, ValidationStop
+    from abstain.training.predict import predict_from
+    from abstain.training.predictions import Predictions
+    from abstain.training.recipe import Recipe
+    from abstain.training.run import train
+    from abstain.training.stopping import AnalyticalStop, ValidationStop
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "abstain.auditing.audit": ("audit",),
     "abstain.errors": ("AbstainError", "DataError"),
     "abstain.losses": (
         "GamblersLoss",
@@ -46,13 +47,14 @@ _HOMES = {
         "predict",
         "stake",
     ),
-    "abstain.train.predict": ("predict_from",),
-    "abstain.train.predictions": ("Predictions",),
-    "abstain.train.recipe": ("Recipe",),
-    "abstain.train.stopping": ("AnalyticalStop", "ValidationStop"),
+    "abstain.training.predict": ("predict_from",),
+    "abstain.training.predictions": ("Predictions",),
+    "abstain.training.recipe": ("Recipe",),
+    "abstain.training.run": ("train",),
+    "abstain.training.stopping": ("AnalyticalStop", "ValidationStop"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("audit", "noise", "theory", "train")
+_MODULES = ("noise", "theory")
 
 __all__ = [
     "AbstainError",

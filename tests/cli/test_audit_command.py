@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from abstain.cli import app, main
 from abstain.cli.audit import EXAMPLES
-from abstain.train.checkpoint import load_checkpoint
+from abstain.training.checkpoint import load_checkpoint
 
 from audits import blobs, write_texts
 

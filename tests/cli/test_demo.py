@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from abstain import Recipe
-from abstain.audit import audit
+from abstain.auditing.audit import audit
 
 README = Path(__file__).parents[2] / "README.md"
 

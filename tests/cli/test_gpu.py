@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from abstain.cli import app
-from abstain.train.checkpoint import load_checkpoint
-from abstain.train.recipe import Recipe
-from abstain.train.run import train
+from abstain.training.checkpoint import load_checkpoint
+from abstain.training.recipe import Recipe
+from abstain.training.run import train
 
 pytestmark = pytest.mark.gpu
 

@@ -10,9 +10,9 @@ from PIL import Image
 
 from abstain.cli import main
 from abstain.cli.predict import EXAMPLES
-from abstain.train.predict import predict_from
-from abstain.train.recipe import Recipe
-from abstain.train.run import train
+from abstain.training.predict import predict_from
+from abstain.training.recipe import Recipe
+from abstain.training.run import train
 
 
 def write(path, count, seed, label="kind", spread=1.0, noise=0.2):

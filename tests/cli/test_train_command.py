@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from abstain.cli import app, main
 from abstain.cli.train import METHODS
-from abstain.train import recipe as recipes
-from abstain.train.checkpoint import load_checkpoint
+from abstain.training import recipe as recipes
+from abstain.training.checkpoint import load_checkpoint
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 

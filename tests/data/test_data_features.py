@@ -8,8 +8,8 @@ from abstain.data import LabeledData, load
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import with_features
 from abstain.errors import DataError
-from abstain.train.recipe import Recipe
-from abstain.train.run import train
+from abstain.training.recipe import Recipe
+from abstain.training.run import train
 
 
 def texts(words, labels=None):

@@ -9,8 +9,8 @@ import torch
 
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.train.recipe import Recipe
-from abstain.train.run import train
+from abstain.training.recipe import Recipe
+from abstain.training.run import train
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from abstain import Recipe
-from abstain.audit import SavedAudit, audit
+from abstain.auditing.audit import audit
+from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
 

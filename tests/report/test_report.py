@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from abstain import Recipe
-from abstain.audit import audit
+from abstain.auditing.audit import audit
 from abstain.data import LabeledData
 from abstain.report import curves, render, write_report
 from abstain.report.charts import Line, Mark, histogram, line_chart

@@ -14,7 +14,7 @@ from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from abstain.audit import Audit
+    from abstain.auditing.result import Audit
 
 # Narrow enough for 80 columns; a blank line keeps examples apart in every release of typer.
 EXAMPLES = """
@@ -104,7 +104,7 @@ def audit(
         again: dict[str, Any] = {"resume": True, "reviewed": reviewed}
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         return
-    from abstain.train.recipe import DEFAULT_METHOD, Recipe
+    from abstain.training.recipe import DEFAULT_METHOD, Recipe
 
     recipe = Recipe.of(method or DEFAULT_METHOD, **settings).until_settled()
     if dry_run:
@@ -124,7 +124,7 @@ def _audit(
     **arguments: Any,  # noqa: ANN401
 ) -> None:
     with training("audit", place, save_every=save_every, as_json=as_json):
-        from abstain.audit import audit as run
+        from abstain.auditing.audit import audit as run
         from abstain.report import write_report
 
         arguments |= {"show": not as_json, "save_every": save_every}

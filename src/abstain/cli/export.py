@@ -10,7 +10,7 @@ from rich.console import Console
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from abstain.audit import SavedAudit
+    from abstain.auditing.saved import SavedAudit
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -83,7 +83,7 @@ def export(
     for name, value in (("--min-confidence", min_confidence), ("--unsure", unsure)):
         if value is not None and fix not in (None, "relabel"):
             raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
-    from abstain.audit import SavedAudit
+    from abstain.auditing.saved import SavedAudit
     from abstain.data.wording import many
     from abstain.report.export import SURE_ENOUGH
 

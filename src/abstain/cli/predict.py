@@ -14,7 +14,7 @@ from abstain.data.wording import many
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from abstain.train.predictions import Predictions
+    from abstain.training.predictions import Predictions
 
 # A blank line between two examples keeps them apart in every release of typer.
 EXAMPLES = """
@@ -149,8 +149,8 @@ def predict(
     abstention, answered; given_label with --compare.
     """
     from abstain.data.given_features import is_feature_file
-    from abstain.train.predict import predict_from
-    from abstain.train.predictions import check_output
+    from abstain.training.predict import predict_from
+    from abstain.training.predictions import check_output
 
     place = _place(output, force, source, calibrate)
     check_output(place)

@@ -23,8 +23,8 @@ from abstain.errors import AbstainError
 def training(command: str, place: Path, *, save_every: float, as_json: bool) -> Iterator[None]:
     """Around a training: say how to go on after Ctrl-C, and what to install where it cannot run."""
     try:
-        from abstain.train.interrupt import Interrupted
-        from abstain.train.run import train as _  # noqa: F401
+        from abstain.training.interrupt import Interrupted
+        from abstain.training.run import train as _  # noqa: F401
     except ModuleNotFoundError as error:
         raise AbstainError(
             f"training needs the package {error.name}, which is not installed; "

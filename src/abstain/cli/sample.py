@@ -36,7 +36,7 @@ def sample(
     noise: an estimate from the labels alone cannot promise that. A larger --size later goes on
     where this one ended.
     """
-    from abstain.audit import SavedAudit
+    from abstain.auditing.saved import SavedAudit
     from abstain.data.wording import many
     from abstain.report.to_check import export_sample
 

@@ -211,14 +211,14 @@ def _resolve(
     reading: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
     """Recipe and sources, as given or as another run had them."""
-    from abstain.train.recipe import DEFAULT_METHOD, Recipe
+    from abstain.training.recipe import DEFAULT_METHOD, Recipe
 
     if from_ is None:
         return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
     if method is not None:
         raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
-    from abstain.train.folder import RunFolder
-    from abstain.train.sources import recalled
+    from abstain.training.folder import RunFolder
+    from abstain.training.sources import recalled
 
     about = RunFolder(from_).about()
     sources = recalled(about["sources"])
@@ -244,7 +244,7 @@ def _train(
     place = resume or folder
     assert place is not None
     with training("train", place, save_every=save_every, as_json=as_json):
-        from abstain.train.run import train as run
+        from abstain.training.run import train as run
 
         arguments |= {"show": not as_json, "save_every": save_every}
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)

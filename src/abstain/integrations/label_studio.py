@@ -17,7 +17,7 @@ from torch import as_tensor
 
 from abstain import __version__
 from abstain.arguments import typed
-from abstain.audit import SavedAudit
+from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.data.cache import publish
 from abstain.errors import AbstainError

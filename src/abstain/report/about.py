@@ -3,7 +3,7 @@
 from pathlib import Path
 from shlex import quote
 
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.data.given_features import is_feature_file
 from abstain.data.wording import some
 from abstain.report.curves import warm_up_epochs
@@ -11,7 +11,7 @@ from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
-from abstain.train.trained import Trained
+from abstain.training.trained import Trained
 
 
 def how(audit: Audit) -> Markup:

@@ -7,16 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain import theory
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.data.wording import many
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.layout import chart, section
 from abstain.report.markup import Markup
 from abstain.report.numbers import percent
 from abstain.scores.selective import risk_coverage
-from abstain.train.history import Row
-from abstain.train.stopping import AnalyticalStop
-from abstain.train.trained import Trained
+from abstain.training.history import Row
+from abstain.training.stopping import AnalyticalStop
+from abstain.training.trained import Trained
 
 
 def scores(audit: Audit) -> Markup:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.audit import SavedAudit
+from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.cache import publish
 from abstain.data.given_features import SUFFIX, is_feature_file, with_features

@@ -2,7 +2,7 @@
 
 import re
 
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.data.wording import many
 from abstain.report.charts import interval_scale
 from abstain.report.layout import number

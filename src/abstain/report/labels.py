@@ -1,6 +1,6 @@
 """The labels themselves: the worst first, and those that contradict each other."""
 
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.data.wording import many
 from abstain.report.charts import bar
 from abstain.report.layout import class_name, sample_id, section

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.report.markup import Child, Markup, cut, element, foreign
 
 _LONGEST_ID = 32

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from abstain import __version__
 from abstain.arguments import typed
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.data.cache import publish
 from abstain.errors import AbstainError
 from abstain.report.about import how, how_to_go_on

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from abstain.audit import SavedAudit
+from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.data.arrow_files import read_rows
 from abstain.data.columns import label_column

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abstain.audit import Audit
+from abstain.auditing.result import Audit
 from abstain.report.charts import bar, interval_scale
 from abstain.report.layout import class_name, number, section, wide
 from abstain.report.markup import Markup, cut, element, foreign

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.audit import SavedAudit
+from abstain.auditing.reviewed import ANSWER, ID, LARGEST_SAMPLE, kept_answers, sample_of
+from abstain.auditing.saved import SavedAudit
 from abstain.data.require import require
 from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
-from abstain.reviewed import ANSWER, ID, LARGEST_SAMPLE, kept_answers, sample_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,276 @@
+"""The audit: data in, verdict out. One training run says how many labels are wrong, and which.
+
+source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is wrong) ──▶ noise rate, flags, budgets
+                     (what the training saw of each sample)
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from abstain.arguments import typed
+from abstain.auditing.result import Audit
+from abstain.auditing.reviewed import kept_answers, kept_sample, read_answers, rows_of
+from abstain.data import LabeledData
+from abstain.data.fingerprints import fingerprints
+from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.wording import many, some
+from abstain.errors import AbstainError
+from abstain.scores.detection import detection
+from abstain.scores.evidence import (
+    SUM_OFF_BY,
+    Evidence,
+    evidence_from_ledger,
+    evidence_from_probabilities,
+)
+from abstain.scores.held_out import HeldOut
+from abstain.scores.summaries import disagreeing_duplicates
+from abstain.scores.verdict import judge
+from abstain.training.folder import RunFolder
+from abstain.training.recipe import DEFAULT_METHOD, Recipe
+from abstain.training.run import train
+from abstain.training.sources import check_options, loaded, reading, recalled, remembered
+from abstain.training.trained import Trained
+
+
+@typed("recipe", "model", "probabilities")
+def audit(
+    source: object = None,
+    recipe: Recipe | None = None,
+    *,
+    method: str | None = None,
+    features: object = None,
+    probabilities: npt.ArrayLike | None = None,
+    model: torch.nn.Module | None = None,
+    test: object = None,
+    reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    show: bool = False,
+    save_every: float = 60.0,
+    **options: Any,  # noqa: ANN401
+) -> Audit:
+    """Train once, estimate how many labels are wrong, and rank them worst first.
+
+    Args:
+        source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
+        recipe: How to train; nothing has to be said. Its `flip` plants known errors, and the
+            verdict is then compared with them. By the default method, training ends before all
+            epochs are done where more would hardly change the order of the labels.
+        method: Instead of a recipe, the name of a method with its defaults.
+        features: Numbers to train on instead of the source's own inputs, such as embeddings: an
+            array (samples, columns) or the name of an `.npy`, in the order of a table's rows or of
+            the paths of an image folder; or the feature columns of a table.
+        probabilities: Out-of-sample probabilities (samples, classes) that you have already, from
+            cross-validation say: nothing is trained then. Classes stand in their sorted order, that
+            of scikit-learn, or as the columns of a DataFrame say.
+        model: A torch classifier of your own, as for `abstain.train`.
+        test: A source whose labels are right, for the training curves only.
+        reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
+            id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
+            See `Audit.with_reviewed`.
+        folder: Where to keep the run and the verdict; new or empty.
+        resume: Go on with the audit in `folder`.
+        show: Show progress, where there is a terminal.
+        save_every: Seconds between checkpoints within an epoch.
+        **options: For `abstain.data.load`: `label`, `data_dir`, `skip_bad`, …
+
+    Returns:
+        `noise_rate`, the share of wrong labels with its interval; `issues`, a table of every
+        label, the worst first; `model`; and all that these were made from.
+
+    >>> found = audit("digits", Recipe(epochs=3, warm_up=1, flip=0.2))
+    >>> found.issues.column_names[:4]
+    ['id', 'is_label_issue', 'label_score', 'given_label']
+    """
+    began = time.monotonic()
+    if not isinstance(recipe, Recipe | None):
+        raise AbstainError(
+            f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}; the name of a "
+            "method is given as method="
+        )
+    if recipe is not None and method is not None:
+        raise AbstainError(f"recipe and method exclude each other: give one, got {method!r} too")
+    check_options(audit, options)
+    if reviewed is not None and not resume:
+        raise AbstainError(
+            "reviewed is for an audit that is there: give resume=True with its folder, or call "
+            "with_reviewed on what audit returned; labels that were corrected since are new data"
+        )
+    answers = {} if folder is None else kept_answers(Path(folder))
+    if reviewed is not None:
+        answers |= reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
+    if features is not None:
+        options["features"] = features
+    sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
+    trained = None
+    if probabilities is None:
+        chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
+        settings = {"folder": folder, "model": model, "resume": resume, "show": show}
+        trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
+        held_out = trained.held_out
+        evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
+    else:
+        numbers = None if _are_columns(features) else features
+        said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
+        _check_trainless({**said, "resume": resume or None}, folder)
+        data = _load(sources)
+        given = data.given.numpy()
+        checked = _checked(probabilities, data)
+        evidence = evidence_from_probabilities(checked, given)
+        met = float((checked.argmax(axis=1) == given).mean())
+        held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
+        sources = remembered(sources)
+    return _verdict(data, evidence, answers, trained, held_out, sources, folder, began)
+
+
+def _verdict(
+    data: LabeledData,
+    evidence: Evidence,
+    answers: Mapping[str, str],
+    trained: Trained | None,
+    held_out: HeldOut | None,
+    sources: Mapping[str, Any],
+    folder: str | os.PathLike[str] | None,
+    began: float,
+) -> Audit:
+    """From evidence to a judgement of every label."""
+    given = data.given.numpy()
+    verdict = judge(evidence, given, data.num_classes, rows_of(answers, data))
+    found = None
+    # True labels may be looked at only where they are the labels before errors were planted.
+    if trained and trained.recipe.flip and data.true is not None:
+        wrong = given != data.true.numpy()
+        # By log odds, as scores of hopeless labels round to the same number; of reviewed ones they
+        # are infinite.
+        found = detection(-np.clip(verdict.logits, -99, 99), verdict.is_label_issue, wrong)
+    result = Audit(
+        data=data,
+        verdict=verdict,
+        # By what was trained on: what is only shown need not even be there.
+        duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
+        detection=found,
+        trained=trained,
+        held_out=held_out,
+        sources=sources,
+        seconds=time.monotonic() - began,
+        folder=None if folder is None else Path(folder),
+        sample=None if folder is None else kept_sample(Path(folder), data.ids),
+    )
+    if folder is not None and _speaks_for_all(trained):
+        result.write(folder)
+    return result
+
+
+def _train(
+    sources: Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
+) -> tuple[Trained, LabeledData, Mapping[str, Any]]:
+    """The training, the data as a person knows them, and where these came from."""
+    options = dict(sources["options"])
+    features = options.get("features")
+    own = None
+    if features is not None and not is_feature_file(features) and not _are_columns(features):
+        # Numbers in memory: the training sees them, people still see what they are numbers of.
+        own = _load({**sources, "options": {**options, "features": None, "to_show": True}})
+        sources = {"train": with_features(own, features), "test": sources["test"], "options": {}}
+        options = {}
+    trained = train(sources["train"], recipe, test=sources["test"], **settings, **options)
+    about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
+    if own is None and is_feature_file(about["options"].get("features")):
+        shown = {**about["options"], "features": None, "to_show": True}
+        own = _load({"train": sources["train"] or about["train"], "options": shown})
+    if own is None:
+        return trained, trained.data, about
+    return trained, replace(own, given=trained.data.given, true=trained.data.true), about
+
+
+def _load(sources: Mapping[str, Any]) -> LabeledData:
+    source = sources["train"]
+    if source is None:
+        raise AbstainError("source must be given, got none")
+    return loaded(source, reading(sources))
+
+
+def _are_columns(features: object) -> bool:
+    return isinstance(features, str) or (
+        isinstance(features, list | tuple) and all(isinstance(name, str) for name in features)
+    )
+
+
+def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] | None) -> None:
+    """Given probabilities there is no training: what would steer one is a misunderstanding."""
+    if wrong := [name for name, value in said.items() if value is not None]:
+        raise AbstainError(
+            f"probabilities leave nothing to train: leave out {', '.join(wrong)}, or probabilities"
+        )
+    if folder is not None:
+        RunFolder(folder).check_new()
+
+
+def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.float64]:
+    """Probabilities as a user may have them, or what is wrong with them."""
+    try:
+        # A tensor may lie on a GPU, or want its gradient.
+        own = probabilities.detach().cpu() if isinstance(probabilities, Tensor) else probabilities
+        array = np.asarray(own, dtype=np.float64)
+        columns = [str(name).strip() for name in getattr(probabilities, "columns", ())]
+    except (ValueError, TypeError) as error:
+        raise AbstainError(
+            f"probabilities must be an array of numbers (samples, classes), got: {error}"
+        ) from error
+    expected = (len(data), data.num_classes)
+    if array.shape != expected:
+        raise AbstainError(
+            f"probabilities must have the shape (samples, classes), {expected}, got {array.shape}"
+        )
+    array = array[:, _order(columns, data.classes)]
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
+    if len(bad):
+        raise AbstainError(
+            f"probabilities must be numbers of 0 or more, got others in "
+            f"{many(len(bad), 'row')}, the first of them row {bad[0]}; of logits, take the softmax"
+        )
+    sums = array.sum(axis=1)
+    off = np.flatnonzero(np.abs(sums - 1) > SUM_OFF_BY)
+    if len(off):
+        raise AbstainError(
+            f"probabilities must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
+            f"({many(len(off), 'such row')}); of probabilities, divide each row by its sum; of "
+            "logits, take the softmax"
+        )
+    return array
+
+
+def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
+    """Where each class stands among columns; their order counts where they do not name classes.
+
+    >>> _order(["dog", "cat"], ("cat", "dog")), _order(["p0", "p1"], ("cat", "dog"))
+    ([1, 0], [0, 1])
+    """
+    in_order = list(range(len(classes)))
+    numbered = columns == [str(k) for k in in_order]  # as pandas does unless told otherwise
+    if not set(columns) & set(classes) or numbered:
+        return in_order
+    if set(columns) != set(classes):
+        raise AbstainError(
+            f"columns of probabilities must name the classes {some(classes, 10)}, "
+            f"got {some(columns, 10)}"
+        )
+    return [columns.index(name) for name in classes]
+
+
+def _speaks_for_all(trained: Trained | None) -> bool:
+    """Of several processes that train together, one writes."""
+    if trained is None:
+        return True
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)

@@ -1,0 +1,354 @@
+"""The verdict on the labels of a data set: what it says, how it is written, how it is read again.
+
+An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
+issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
+that a label is right), summary.json (written last: a folder that has it is whole), report.html,
+which `abstain.report` adds, and what was drawn and reviewed (`abstain.auditing.reviewed`).
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from abstain.arguments import typed
+from abstain.auditing.reviewed import keep_answers, kept_sample, read_answers, rows_of
+from abstain.data import LabeledData
+from abstain.data.cache import publish
+from abstain.data.require import require
+from abstain.scores.detection import Detection
+from abstain.scores.held_out import HeldOut
+from abstain.scores.interval import Interval
+from abstain.scores.sampling import Sample, measured_rate, wrong_unchecked
+from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
+from abstain.scores.verdict import CONFIDENCE, Verdict, judge
+from abstain.training.folder import RunFolder
+from abstain.training.trained import Trained
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+COLUMNS = (
+    "id",
+    "is_label_issue",
+    "label_score",
+    "given_label",
+    "predicted_label",
+    "confidence",
+    "abstention",
+)
+BUDGET = 100
+"""Labels that a person may want to look at first, in an hour."""
+
+MEASURED_CONFIDENCE = 0.95
+"""How often an interval that was measured on a random sample covers, whatever the noise."""
+_TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
+
+# Beyond this many classes a matrix is no longer for people, and summary.json is.
+_SHOWN_CLASSES = 100
+_HARDLY, _CHANCES = 0.1, 3.0  # part of what a guess misses, and standard errors of it
+_SHOWN_PAIRS = 50
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Audit:
+    """The verdict on the labels of a data set."""
+
+    data: LabeledData
+    """What was audited, with planted errors where the recipe asked for them."""
+    verdict: Verdict
+    duplicates: Duplicates
+    detection: Detection | None
+    """How much of the verdict is right, known only for errors planted on purpose."""
+    trained: Trained | None
+    """The training; None where probabilities were given."""
+    held_out: HeldOut | None
+    """How many labels were met by a model that had not been taught them, where that is known."""
+    sources: Mapping[str, Any]
+    """Where the data came from, as far as it can be said in words; None for data in memory."""
+    seconds: float
+    folder: Path | None
+    sample: Sample | None = None
+    """Labels that were drawn at random to be checked, if any were."""
+
+    def __repr__(self) -> str:
+        """The verdict in a line: a notebook would print every label."""
+        rate = self.noise_rate
+        how = "measured" if self.measured else "estimated"
+        return (
+            f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
+            f"({how}, {self.confidence:.0%} interval {rate.low:.1%} to {rate.high:.1%}), "
+            f"{self.flagged:,} flagged>"
+        )
+
+    @property
+    def noise_rate(self) -> Interval:
+        """Share of wrong labels: measured where a random sample was checked, else estimated."""
+        return self.measured or self.verdict.rate
+
+    @property
+    def confidence(self) -> float:
+        """How often such an interval of the noise rate covers."""
+        return MEASURED_CONFIDENCE if self.measured else CONFIDENCE
+
+    @cached_property
+    def measured(self) -> Interval | None:
+        """Share of wrong labels by the random sample that was checked; valid whatever the noise."""
+        checked = self._checked_of_sample
+        if self.sample is None or not len(checked):
+            return None
+        rows = self.sample.rows[checked]
+        wrong = self.verdict.reviewed[rows] != self.given[rows]
+        return measured_rate(
+            self.sample.stratum[checked], wrong, self.sample.sizes, MEASURED_CONFIDENCE
+        )
+
+    @property
+    def _checked_of_sample(self) -> npt.NDArray[np.int64]:
+        """Places in the sample that were checked; what was reviewed for its score is not random."""
+        if self.sample is None:
+            return np.arange(0)
+        return np.flatnonzero(self.verdict.is_reviewed[self.sample.rows])
+
+    @property
+    def checked(self) -> int:
+        """How many labels of the random sample were checked."""
+        return len(self._checked_of_sample)
+
+    @property
+    def reviewed(self) -> dict[str, str]:
+        """The class that a reviewer gave, by id."""
+        rows = np.flatnonzero(self.verdict.is_reviewed)
+        labels = self.verdict.reviewed[rows].tolist()
+        named = zip(rows.tolist(), labels, strict=True)
+        return {self.data.ids[row]: self.data.classes[label] for row, label in named}
+
+    @cached_property
+    def left_wrong(self) -> Interval:
+        """How many of the labels that nobody reviewed are wrong: what going on could still find."""
+        if self.measured is None:
+            return self.verdict.unseen
+        reviewed = self.verdict.is_reviewed
+        wrong = int((self.verdict.reviewed[reviewed] != self.given[reviewed]).sum())
+        return wrong_unchecked(self.measured, len(self.data), int(reviewed.sum()), wrong)
+
+    @typed()
+    def with_reviewed(
+        self,
+        reviewed: Mapping[str, str] | str | os.PathLike[str],
+        *,
+        sample: Sample | None = None,
+    ) -> "Audit":
+        """A new verdict that knows labels which somebody checked, beside those it knew before.
+
+        A reviewed label is certain, and P(wrong) of the others is judged anew. It does not matter
+        how the labels were chosen. Those of a random sample also measure the noise rate.
+
+        Args:
+            reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
+                columns `id` and `checked_label`.
+            sample: Labels that were drawn at random (`abstain.scores.sampling.draw`); by default
+                those that `abstain sample` drew of this audit.
+        """
+        answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
+        known = {**self.reviewed, **{str(id_): str(name) for id_, name in answers.items()}}
+        verdict = judge(
+            self.verdict.evidence, self.given, self.data.num_classes, rows_of(known, self.data)
+        )
+        drawn = sample or self.sample
+        if drawn is None and self.folder is not None:
+            drawn = kept_sample(self.folder, self.data.ids)
+        return replace(self, verdict=verdict, sample=drawn)
+
+    @property
+    def model(self) -> torch.nn.Module | None:
+        """The trained model; None where probabilities were given."""
+        return self.trained.model if self.trained else None
+
+    @property
+    def given(self) -> npt.NDArray[np.int64]:
+        """The given label of each sample, as a class index."""
+        return self.data.given.numpy()
+
+    @property
+    def flagged(self) -> int:
+        """How many labels should be looked at."""
+        return int(self.verdict.is_label_issue.sum())
+
+    @property
+    def caution(self) -> str | None:
+        """What the noise rate rests on, and what would make it certain; None once measured."""
+        if self.measured:
+            return None
+        weak = ""
+        if (held_out := self.held_out) is not None and self._is_like_a_guess(held_out):
+            which = "held-out labels" if self.trained else "labels"
+            better = (
+                "Embeddings of a pretrained network (--features) may tell more. "
+                if self.trained
+                else "Probabilities of a better model may tell more. "
+            )
+            weak = (
+                f"The model met {held_out.accuracy:.0%} of the {which}, hardly more than the "
+                f"commonest class alone would: most doubts may be its own errors. {better}"
+            )
+        elif self.trained and held_out is None:
+            weak = (
+                f"The method {self.trained.recipe.method} holds out no labels: labels that it "
+                "memorised pass for right ones. The method auto knows better. "
+            )
+        where = "AUDIT" if self.folder is None else quote(str(self.folder))
+        size = min(_TO_CHECK, len(self.data))
+        return (
+            f"{weak}This is an estimate from the labels alone: it was learnt on other data sets, "
+            "and errors that follow the inputs cannot be seen. To know the rate, about within 5 "
+            f"points, check {size} labels: abstain sample {where} --size {size}"
+        )
+
+    def _is_like_a_guess(self, held_out: HeldOut) -> bool:
+        """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
+        missed = 1 - np.bincount(self.given).max() / len(self.data)
+        fewer = missed - held_out.disagreement
+        return bool(fewer <= _HARDLY * missed and fewer <= _CHANCES * held_out.standard_error)
+
+    @property
+    def budget(self) -> int:
+        """How many of the worst labels the expectation in the summary is for."""
+        return min(BUDGET, len(self.data))
+
+    @property
+    def budgets(self) -> list[int]:
+        """Budgets to choose from: 10, 20, 50, 100, …, and all that are flagged."""
+        most = max(self.budget, self.flagged)
+        steps = (digit * 10**power for power in range(1, 20) for digit in (1, 2, 5))
+        smaller = itertools.takewhile(lambda size: size < most, steps)
+        return sorted({*smaller, most, self.flagged} - {0})
+
+    @property
+    def planted(self) -> npt.NDArray[np.bool_] | None:
+        """Which labels were made wrong on purpose; None where none were."""
+        if self.detection is None or self.data.true is None:
+            return None
+        planted: npt.NDArray[np.bool_] = self.given != self.data.true.numpy()
+        return planted
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.int64]:
+        """Indices of all samples, the worst label first."""
+        return self.verdict.order
+
+    @cached_property
+    def pairs(self) -> PairSummary:
+        """Which class is taken for which among the flagged labels, the most frequent first."""
+        return pair_summary(self.verdict.predicted_label, self.given, self.verdict.is_label_issue)
+
+    @cached_property
+    def issues(self) -> "pa.Table":
+        """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
+        pa = require("pyarrow", "the table of issues")
+        order, names = self.order, pa.array(self.data.classes, pa.string())
+        columns = {
+            "id": pa.array(self.data.ids[:], pa.string()).take(order),
+            "is_label_issue": self.verdict.is_label_issue[order],
+            "label_score": self.verdict.label_score[order],
+            "given_label": names.take(self.given[order]),
+            "predicted_label": names.take(self.verdict.predicted_label[order]),
+            "confidence": self.verdict.confidence[order],
+            "abstention": self.verdict.evidence.abstention[order],
+        }
+        return pa.table({name: columns[name] for name in COLUMNS})
+
+    def summary(self) -> dict[str, Any]:
+        """The verdict in plain values, for summary.json and for machines."""
+        classes = self.data.classes
+        counts = np.bincount(self.given, minlength=len(classes)).tolist()
+        flagged = np.bincount(
+            self.given[self.verdict.is_label_issue], minlength=len(classes)
+        ).tolist()
+        pairs = zip(*(x[:_SHOWN_PAIRS].tolist() for x in self._pair_columns()), strict=True)
+        summary: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": "audit",
+            "name": self.data.name,
+            "inputs": self.data.kind,
+            "sources": dict(self.sources),
+            "samples": len(self.data),
+            "skipped": len(self.data.skipped),
+            "classes": list(classes),
+            "noise_rate": {**_plain(self.noise_rate), **self._basis()},
+            "caution": self.caution,
+            "flagged": self.flagged,
+            "reviewed": int(self.verdict.is_reviewed.sum()),
+            "left_wrong": {**_plain(self.left_wrong), **self._basis()},
+            "budget": self.budget,
+            "expected_wrong": _plain(self.verdict.expected_wrong(self.budget)),
+            "budgets": [
+                {"budget": size, "expected_wrong": _plain(self.verdict.expected_wrong(size))}
+                for size in self.budgets
+            ],
+            "per_class": [
+                {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
+                for name, n, k, rate in zip(
+                    classes, counts, flagged, self.verdict.per_class, strict=True
+                )
+            ],
+            "pairs": [
+                {"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs
+            ],
+            "disagreeing_duplicates": len(self.duplicates),
+            "seconds": round(self.seconds, 3),
+        }
+        if len(classes) <= _SHOWN_CLASSES:
+            summary["transition"] = self.verdict.transition.round(6).tolist()
+        if self.trained:
+            summary["method"] = self.trained.recipe.method
+            summary["training"] = self.trained.summary()
+        if self.detection and (planted := self.planted) is not None:
+            worst = int(planted[self.order[: self.budget]].sum())
+            summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
+        return summary
+
+    def _basis(self) -> dict[str, Any]:
+        """What kind of interval that of the noise rate is: the two are never mixed."""
+        basis = "measured on a random sample" if self.measured else "estimated from the labels"
+        checked = {"checked": self.checked} if self.measured else {}
+        return {"confidence": self.confidence, "basis": basis, **checked}
+
+    def _pair_columns(self) -> tuple[npt.NDArray[np.int64], ...]:
+        return self.pairs.given, self.pairs.predicted, self.pairs.count
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write the tables and, last, summary.json; each whole or not at all."""
+        pa = require("pyarrow", "writing issues")
+        csv = require("pyarrow.csv", "writing issues")
+        parquet = require("pyarrow.parquet", "writing issues")
+        place, table = Path(folder), self.issues
+        right = 1 - self.verdict.wrong_probability.astype(np.float64)
+        weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
+        text = json.dumps(self.summary(), indent=2, default=str) + "\n"
+        with RunFolder(place).writing():
+            if self.verdict.is_reviewed.any():
+                keep_answers(place, self.reviewed)
+            publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
+            publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
+            publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
+            publish(place / "summary.json", lambda path: _write_text(path, text))
+
+
+def _plain(interval: Interval) -> dict[str, float | None]:
+    """As JSON can say it: a class without labels has a share of none."""
+    return {name: x if x == x else None for name, x in asdict(interval).items()}
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

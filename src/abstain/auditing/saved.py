@@ -1,0 +1,97 @@
+"""What a finished audit left in its folder, read again."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from abstain.arguments import typed
+from abstain.auditing.result import FORMAT
+from abstain.data import LabeledData, load
+from abstain.data.given_features import is_feature_file
+from abstain.data.require import require
+from abstain.errors import AbstainError
+from abstain.training.sources import reading, recalled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SavedAudit:
+    """What a finished audit left in its folder."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+    issues: "pa.Table"
+    """Every label, the worst first."""
+    weights: "pa.Table"
+    """How probable it is that a label is right, in the order of the source."""
+
+    def __repr__(self) -> str:
+        """Without its tables."""
+        return f"<SavedAudit {self.folder}: {len(self.issues):,} labels>"
+
+    @classmethod
+    @typed()
+    def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
+        """Read an audit's folder, or say what is wrong with it."""
+        parquet = require("pyarrow.parquet", "reading an audit")
+        place = Path(folder)
+        try:
+            text = (place / "summary.json").read_text(encoding="utf-8")
+            summary = json.loads(text)
+        except (OSError, ValueError) as error:
+            if (place / "run.json").exists():
+                raise AbstainError(
+                    f"{folder} must be a finished audit, but has no verdict yet; go on with: "
+                    f"abstain audit --resume {quote(str(folder))}"
+                ) from None
+            raise AbstainError(
+                f"audit must be the folder of an audit, got {folder}: {error}"
+            ) from error
+        if not isinstance(summary, dict) or summary.get("kind") != "audit":
+            raise AbstainError(
+                f"audit must be the folder of an audit, got {folder}, which is that of a training; "
+                f"audit it with: abstain audit --resume {quote(str(folder))}"
+            )
+        if summary.get("format") != FORMAT:
+            raise AbstainError(
+                f"{place / 'summary.json'} must be of format {FORMAT}; it is of another version "
+                "of abstain"
+            )
+        try:
+            issues = parquet.read_table(place / "issues.parquet")
+            weights = parquet.read_table(place / "weights.parquet")
+        except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
+            raise AbstainError(f"{folder} must be whole, got: {error}") from error
+        return cls(folder=place, summary=summary, issues=issues, weights=weights)
+
+    def load(self) -> LabeledData:
+        """The data that were audited, from where they came; without what was planted."""
+        sources = self.summary["sources"]
+        if sources["train"] is None:
+            raise AbstainError(
+                f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
+                "save them to a file and audit that, or export to csv or parquet"
+            )
+        options = reading(recalled(sources))
+        if is_feature_file(options.get("features")):
+            options = {**options, "features": None, "to_show": True}
+        data = load(sources["train"], **options)
+        names = ("id", "given_label")
+        audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
+        labels = {
+            id_: data.classes[k] for id_, k in zip(data.ids, data.given.tolist(), strict=True)
+        }
+        # By their labels too: rows that are known by their numbers may have changed places.
+        planted = "detection" in self.summary
+        if (audited.keys() != labels.keys()) if planted else (audited != labels):
+            raise AbstainError(
+                f"{sources['train']} must hold the samples and labels that were audited, got "
+                "others: audit it again"
+            )
+        return data

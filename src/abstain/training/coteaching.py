@@ -1,0 +1,239 @@
+"""Co-teaching+ (Yu et al., "How does Disagreement Help Generalization against Label Corruption?").
+
+Two networks see the same batch. Of the samples on which their predictions differ, each picks the
+share 1 − R(t) with the smallest loss, and the *other* one is trained on these: a network that errs
+on a label does not confirm itself in it. Before `init_epoch`, and where the two agree on a whole
+batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of
+wrong labels over the first epochs:
+
+    R(t) = rate · min(t / 10, 1)
+
+Of several processes, each exchanges within its own part of a batch. What a run tells (history,
+ledger, model) is of the first network.
+
+This is the method as it is described. The public code also feeds probabilities into cross-entropy,
+divides a mean by the number kept once more, and never uses the first sample.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from abstain.errors import AbstainError
+from abstain.losses.kernels import bet_loss
+from abstain.training.objective import Objective
+from abstain.training.recipe import Recipe
+
+METHOD = "coteaching-plus"
+"""The `Recipe.method` that asks for a pair."""
+
+# The second network of a pair starts from a seed that no first one is likely to have.
+_PARTNER = 2**31
+_RAMP = 10
+# Of 200 epochs: the share after which learning rate and momentum fall.
+_DECAY_FROM = 0.4
+_BETA1, _LATE_BETA1 = 0.9, 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoTeachingPlan:
+    """What changes from epoch to epoch; epochs count from 0.
+
+    >>> plan = CoTeachingPlan(rate=0.5, epochs=200)
+    >>> plan.kept(0), plan.kept(5), plan.kept(100)
+    (1.0, 0.75, 0.5)
+    >>> round(plan.learning_rate_at(140), 6), plan.beta1(79), plan.beta1(80)
+    (0.0005, 0.9, 0.1)
+    """
+
+    rate: float
+    """Share of wrong labels."""
+    epochs: int
+    init_epoch: int = 0
+    """Plain co-teaching before it."""
+    learning_rate: float = 1e-3
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> "CoTeachingPlan":
+        """The plan of a resolved recipe; its warm-up is the plain co-teaching."""
+        if recipe.rate is None:
+            raise AbstainError(
+                "rate must be given for co-teaching, got none: it is the share of wrong labels"
+            )
+        return cls(
+            rate=recipe.rate,
+            epochs=recipe.epochs or 1,
+            init_epoch=recipe.warm_up or 0,
+            learning_rate=recipe.learning_rate,
+        )
+
+    def kept(self, epoch: int) -> float:
+        """1 − R(t), the share of candidates that train."""
+        return 1 - self.rate * min(epoch / _RAMP, 1.0)
+
+    def by_disagreement(self, epoch: int) -> bool:
+        """Whether only samples with differing predictions are candidates."""
+        return epoch >= self.init_epoch
+
+    def learning_rate_at(self, epoch: int) -> float:
+        """Constant for two fifths of the epochs, then linear to 0."""
+        late = max(0.0, epoch / self.epochs - _DECAY_FROM) / (1 - _DECAY_FROM)
+        return self.learning_rate * (1 - late)
+
+    def beta1(self, epoch: int) -> float:
+        """Of Adam: it forgets faster once the learning rate falls."""
+        return _LATE_BETA1 if epoch >= _DECAY_FROM * self.epochs else _BETA1
+
+    def set_for(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        """Give an optimiser the learning rate and, if it is of Adam's kind, the β1 of an epoch."""
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate_at(epoch)
+            if "betas" in group:
+                group["betas"] = (self.beta1(epoch), *group["betas"][1:])
+
+
+def exchange(
+    predictions: Tensor,
+    losses: Tensor,
+    counts: Tensor,
+    kept: Tensor | float,
+    by_disagreement: Tensor | bool,
+) -> Tensor:
+    """Which samples train which network: those of small loss to the other one.
+
+    Args:
+        predictions: (…, 2, B) classes.
+        losses: (…, 2, B).
+        counts: (…, 2, B) False where a batch is only filled up.
+        kept: 1 − R, a number or (…).
+        by_disagreement: whether agreement rules a sample out; likewise.
+
+    Returns:
+        (…, 2, B) booleans; at least one True per network if there is a candidate at all.
+
+    >>> predictions = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 1]])
+    >>> losses = torch.tensor([[0.1, 9.0, 0.2, 0.3], [3.0, 9.0, 1.0, 2.0]])
+    >>> exchange(predictions, losses, torch.ones(2, 4, dtype=torch.bool), 0.67, True)
+    tensor([[False, False,  True,  True],
+            [ True, False,  True, False]])
+    """
+    kept, by_disagreement = (
+        torch.as_tensor(x, device=losses.device) for x in (kept, by_disagreement)
+    )
+    differ = (predictions != predictions.flip(-2)) | ~by_disagreement[..., None, None]
+    # Two networks that agree on a whole batch have nothing to choose from; alike from the start,
+    # they would stay untrained for good. Such a batch is taught as in plain co-teaching.
+    some_differ = (counts & differ).any(-1, keepdim=True)
+    candidates = counts & (differ | ~some_differ)
+    number = candidates.sum(-1, keepdim=True)
+    # Rounded down as published, but not to nothing: one sample is better than an empty mean.
+    # The small addition keeps 0.7 · 10 from being 6.999….
+    few = (number * kept[..., None, None] + 1e-6).floor().clamp(min=1)
+    by_loss = torch.argsort(losses.masked_fill(~candidates, torch.inf), dim=-1, stable=True)
+    ranks = by_loss.argsort(-1)
+    chosen: Tensor = candidates & (ranks < few)
+    return chosen.flip(-2)
+
+
+def partner_seed(seed: int) -> int:
+    """Of the weights with which the second network of a pair begins, by that of the first."""
+    return (seed + _PARTNER) % 2**32
+
+
+class Pair(nn.Module):
+    """Two networks of the same outputs that see the same batch.
+
+    In training it gives the logits of both, (2, B, m+1); otherwise those of the first, which is
+    the model that co-teaching is for.
+
+    >>> pair = Pair(nn.Linear(4, 3), nn.Linear(4, 3))
+    >>> pair(torch.zeros(5, 4)).shape, pair.eval()(torch.zeros(5, 4)).shape
+    (torch.Size([2, 5, 3]), torch.Size([5, 3]))
+    """
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits."""
+        if self.training:
+            return torch.stack((self.first(inputs), self.second(inputs)))
+        logits: Tensor = self.first(inputs)
+        return logits
+
+
+class PairObjective(Objective):
+    """What a step of a pair minimises: each network's cross-entropy on what the other chose.
+
+    >>> recipe = Recipe.of("coteaching-plus", rate=0.5, epochs=20, warm_up=0)
+    >>> total, logits, losses = PairObjective(recipe).judge(
+    ...     torch.zeros(2, 4, 11), torch.arange(4), epoch=0
+    ... )
+    >>> total / 4, losses   # at first both are trained on all
+    (tensor(4.7958), tensor([2.3979, 2.3979, 2.3979, 2.3979]))
+    """
+
+    @cached_property
+    def _plan(self) -> CoTeachingPlan:
+        return CoTeachingPlan.of(self.recipe)
+
+    def __call__(
+        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
+    ) -> Tensor:
+        """The losses (2, B) of both networks: cross-entropy on all m+1 outputs, in every epoch."""
+        return bet_loss(logits, given.expand(2, -1), math.inf)
+
+    def begin_epoch(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        """Let learning rate and momentum follow the plan."""
+        self._plan.set_for(optimizer, epoch)
+
+    def judge(
+        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The two means over what was chosen, times the samples; what the first network said."""
+        losses = self(logits, given, epoch)
+        total = len(given) * _taught(logits, losses, self._plan, epoch)
+        return total, logits[0], losses[0]
+
+
+def _taught(logits: Tensor, losses: Tensor, plan: CoTeachingPlan, epoch: int) -> Tensor:
+    """The mean loss of each network over the samples that train it, added up."""
+    trains = exchange(
+        logits[..., :-1].argmax(-1),
+        losses.detach(),
+        torch.ones_like(losses, dtype=torch.bool),
+        plan.kept(epoch),
+        plan.by_disagreement(epoch),
+    )
+    return ((losses * trains).sum(-1) / trains.sum(-1)).sum()
+
+
+def train_pair(
+    pair: tuple[nn.Module, nn.Module],
+    epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
+    plan: CoTeachingPlan,
+) -> None:
+    """Train a pair in place, in the plainest way; the loop does the same.
+
+    Args:
+        pair: two networks with different initial weights, m+1 outputs each.
+        epochs: for each epoch its batches, as inputs and given labels.
+        plan: the rest.
+    """
+    optimizers = [torch.optim.Adam(model.parameters(), plan.learning_rate) for model in pair]
+    for epoch, batches in enumerate(epochs):
+        for optimizer in optimizers:
+            plan.set_for(optimizer, epoch)
+        for inputs, given in batches:
+            logits = torch.stack([model(inputs) for model in pair])
+            losses = bet_loss(logits, given.expand(2, -1), math.inf)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            _taught(logits, losses, plan, epoch).backward()  # type: ignore[no-untyped-call]
+            for optimizer in optimizers:
+                optimizer.step()

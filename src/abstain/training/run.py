@@ -1,0 +1,346 @@
+"""From a source to a trained model: load, plant, encode, build, loop."""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate.utils import broadcast_object_list, gather_object
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from abstain.arguments import typed
+from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
+from abstain.errors import AbstainError
+from abstain.scores.ledger import Ledger
+from abstain.training import coteaching
+from abstain.training.batches import Batches, resident
+from abstain.training.checkpoint import CheckpointFolder
+from abstain.training.devices import join_processes
+from abstain.training.display import live_display
+from abstain.training.folder import RunFolder, began_with
+from abstain.training.history import Row
+from abstain.training.layout import Layout, fastest_layout
+from abstain.training.loop import Loop, Task
+from abstain.training.network import (
+    network_for,
+    tell_of_scaling,
+    warn_of_large_images,
+    warn_of_spellings,
+    warn_of_values,
+)
+from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
+from abstain.training.sources import check_options, load_sources, plant, recalled, remembered
+from abstain.training.trained import Trained, set_aside
+
+Report = Callable[[str, Row], None]
+_Result = TypeVar("_Result")
+
+_EVALUATED_NUMBERS = 2**20
+
+
+@typed("recipe", "model")
+def train(
+    source: object = None,
+    recipe: Recipe | None = None,
+    *,
+    test: object = None,
+    folder: str | os.PathLike[str] | None = None,
+    model: torch.nn.Module | None = None,
+    resume: bool = False,
+    show: bool = False,
+    save_every: float = 60.0,
+    **options: Any,  # noqa: ANN401
+) -> Trained:
+    """Train a classifier on labels that may be partly wrong.
+
+    Runs on one process or, under `accelerate launch` or `torchrun`, on many.
+
+    Args:
+        source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
+        recipe: How; by default the method `auto`, with sizes that fit the data.
+        test: Another source whose labels are right, for the history only; by default the test
+            split of the source, where it has one.
+        folder: Where to keep checkpoints, history, ledger and model; new or empty.
+        model: A torch classifier of your own with one output per class, which is widened by the
+            abstention output in place; or already with one more. For co-teaching, a
+            `train.coteaching.Pair` of two.
+        resume: Go on with the run in `folder`; recipe and source then come from there. Data in
+            memory and a model of your own must be given again.
+        show: Show progress, where there is a terminal.
+        save_every: Seconds between checkpoints within an epoch.
+        **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
+            `features` may also name an `.npy` with a row of numbers per sample, to be trained on
+            instead of the source's own inputs. `weights` names a column, or a file, that says how
+            much each sample counts: its loss is multiplied by that.
+
+    Raises:
+        Interrupted: A signal asked to stop; everything is saved, and `resume` goes on.
+
+    >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
+    'all 2 epochs are done'
+    """
+    _check(recipe, model, save_every)
+    check_options(train, options)
+    state = join_processes()
+    place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
+    about = _about(place) if resume else None
+    if place and about is None:
+        place.check_new()
+    sources: dict[str, Any] = {"train": source, "test": test, "options": options}
+    if about and source is None:
+        sources = recalled(about["sources"])
+    data, test_data = _by_all(partial(load_sources, sources), state)
+    recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
+    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    if data.weights is not None and recipe.method == coteaching.METHOD:
+        raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
+    data, manifest = plant(data, recipe)
+    if place and about and not began_with(about, data):
+        raise AbstainError(
+            f"data must be those that the run in {place.path} began with, got others from "
+            f"{data.name}: put them back, or start a new run"
+        )
+    encoder = load_encoder(place.path) if place and about else fit_encoder(data)
+    task = _task(data, test_data, encoder, recipe, state)
+    model, name = network_for(model, task, recipe, resumed=about is not None)
+    if state.is_main_process and about is None:
+        tell_of_scaling(data)
+        warn_of_spellings(data)
+        for part in (data, test_data):
+            if part is not None:
+                warn_of_values(part, encoder)
+    if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
+        warn_of_large_images(name, encoder)
+    task = _normalisable(task, model)
+    layout = _agreed_layout(model, task, recipe, state)
+    memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
+    precision = cast("Precision", layout.precision)
+    recipe = replace(
+        recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
+    )
+    loop = Loop(
+        model,
+        task,
+        recipe,
+        accelerator=Accelerator(
+            cpu=state.device.type == "cpu",
+            mixed_precision="no",
+            # Word vectors are a large buffer that never changes: nothing there to keep in step.
+            kwargs_handlers=[
+                DistributedDataParallelKwargs(broadcast_buffers=encoder.kind != "text")
+            ],
+        ),
+        layout=layout,
+        ledger=Ledger(len(data), state.device),
+        checkpoints=CheckpointFolder(place.path) if place else None,
+        save_every=save_every,
+    )
+    # Only now, when nothing that the user said can be wrong any more.
+    if place and about is None and state.is_main_process:
+        place.begin(
+            recipe=recipe,
+            sources=remembered(sources),
+            data=data,
+            encoder=encoder,
+            manifest=manifest,
+            processes=state.num_processes,
+            device=_device_name(state.device),
+        )
+    state.wait_for_everyone()
+    with _reports(place, loop, show) if state.is_main_process else nullcontext():
+        loop.run()
+    trained = Trained(
+        model=loop.final_model(),
+        epoch=loop.final_epoch,
+        encoder=encoder,
+        data=data,
+        recipe=recipe,
+        outcome=loop.position.outcome,
+        history=loop.history,
+        ledger=loop.whole_ledger().cpu(),
+        folder=place,
+    )
+    if place and state.is_main_process:
+        place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())
+    state.wait_for_everyone()
+    return trained
+
+
+def _check(recipe: object, model: object, save_every: float) -> None:
+    if not isinstance(recipe, Recipe | None):
+        raise AbstainError(f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}")
+    if not isinstance(model, torch.nn.Module | None):
+        raise AbstainError(
+            f"model must be a torch module, got {model!r}; a network of ours is named in the "
+            "recipe: Recipe.of('auto', model='mlp')"
+        )
+    if not save_every >= 0:  # nor is it a number otherwise
+        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
+
+
+def _agreed(folder: str, state: PartialState) -> str:
+    """The folder as the main process names it: a name may hold the time of day."""
+    names = [folder]
+    if state.num_processes > 1:
+        broadcast_object_list(names)
+    return names[0]
+
+
+def _by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
+    """What some work gives; an error of one process is raised by all, or they would wait for it.
+
+    The main process goes first: the others then find the decoded data in the cache.
+    """
+    for is_next in (state.is_main_process, not state.is_main_process):
+        failures: list[AbstainError] = []
+        if is_next:
+            try:
+                result = work()
+            except AbstainError as error:
+                failures.append(error)
+        for failure in gather_object(failures):
+            raise failure
+    return result
+
+
+def _about(place: RunFolder | None) -> dict[str, Any]:
+    if place is None:
+        raise AbstainError("resume needs the folder of the run to go on with, got none")
+    return place.about()
+
+
+def _task(
+    data: LabeledData,
+    test_data: LabeledData | None,
+    encoder: Encoder,
+    recipe: Recipe,
+    state: PartialState,
+) -> Task:
+    """The data as batches on the device of this process."""
+    assert recipe.batch is not None
+    inputs = resident(encoder.encode(data), state.device)
+    aside, rest = set_aside(recipe, len(data))
+
+    def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
+        return Batches(
+            inputs=inputs,
+            rows=rows,
+            size=size,
+            seed=recipe.seed_order,
+            device=state.device,
+            rank=state.process_index,
+            world=state.num_processes,
+            workers=0 if isinstance(inputs, torch.Tensor) else min(4, os.cpu_count() or 1),
+        )
+
+    # Enough to keep small models busy, and no more activations than a step of the training has.
+    fitting = _EVALUATED_NUMBERS // math.prod(encoder.input_shape)
+    large = max(recipe.batch, min(512, fitting))
+    test = None
+    if test_data is not None:
+        test_inputs = resident(encoder.encode(test_data), state.device)
+        test = batches(test_inputs, torch.arange(len(test_data)), large)
+    return Task(
+        encoder=encoder,
+        num_classes=data.num_classes,
+        training=batches(inputs, rest, recipe.batch),
+        given=data.given.to(state.device),
+        true=None if data.true is None else data.true.to(state.device),
+        weights=None if data.weights is None else data.weights.to(state.device),
+        hold_out=batches(inputs, aside, large) if len(aside) else None,
+        everything=batches(inputs, torch.arange(len(data)), recipe.batch)
+        if recipe.warm_up_ends == "held-out"
+        else None,
+        test=test,
+        test_labels=None if test_data is None else test_data.given.to(state.device),
+    )
+
+
+def _normalisable(task: Task, model: torch.nn.Module) -> Task:
+    """With two samples at least in every batch of every process, where the model has batch norms.
+
+    Of a single one they know no spread.
+    """
+    kinds = {type(p).__name__ for p in model.modules() if isinstance(p, _BatchNorm)}
+    if not kinds:
+        return task
+    least = 2 * task.training.world
+    if (batch := min(task.training.size, len(task.training.rows))) < least:
+        raise AbstainError(
+            f"batch must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
+            f"each process, got {batch}"
+        )
+    everything = None if task.everything is None else replace(task.everything, least=least)
+    return replace(task, training=replace(task.training, least=least), everything=everything)
+
+
+def _agreed_layout(
+    model: torch.nn.Module, task: Task, recipe: Recipe, state: PartialState
+) -> Layout:
+    """The fastest layout as the main process measures it, the same on all."""
+    choice: list[Any] = [None]
+    if state.is_main_process:
+        sample = next(task.training.epoch(0))
+        inputs = task.encoder.to_model(sample.inputs)
+        model = model.to(state.device)
+        parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
+        choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format, parts)]
+    if state.num_processes > 1:
+        broadcast_object_list(choice)
+    layout: Layout = choice[0]
+    return layout
+
+
+@contextmanager
+def _reports(place: RunFolder | None, loop: Loop, visible: bool) -> Iterator[None]:
+    """Show the rows of the history as they come, on the terminal and in TensorBoard."""
+    log: Report = lambda _kind, _row: None  # noqa: E731
+    with ExitStack() as stack:
+        display = stack.enter_context(
+            live_display(loop.steps, loop.recipe.epochs or 0, visible=visible)
+        )
+        if place is not None:
+            log = stack.enter_context(_tensorboard(place))
+
+        def report(kind: str, row: Row) -> None:
+            display(kind, row)
+            log(kind, row)
+
+        loop.report = report
+        yield
+
+
+@contextmanager
+def _tensorboard(place: RunFolder) -> Iterator[Report]:
+    """Writes rows for TensorBoard, where it is installed: the Parquet files hold the same."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        yield lambda _kind, _row: None
+        return
+    writers: list[Any] = []
+
+    def log(kind: str, row: Row) -> None:
+        step = int(row["step"])
+        with place.writing():
+            if not writers:
+                # A killed run was ahead of its checkpoint: what it logged there comes again.
+                writers.append(SummaryWriter(str(place.path / "tensorboard"), purge_step=step))
+            for name in row.keys() - {"step", "epoch"}:
+                writers[0].add_scalar(f"{kind}/{name}", row[name], step)
+
+    try:
+        yield log
+    finally:
+        with place.writing():
+            for writer in writers:
+                writer.close()
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

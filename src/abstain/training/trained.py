@@ -1,0 +1,73 @@
+"""What a training gives."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from abstain.data import Encoder, LabeledData
+from abstain.data.wording import many
+from abstain.scores.held_out import HeldOut
+from abstain.scores.ledger import Ledger
+from abstain.training.folder import RunFolder
+from abstain.training.history import History
+from abstain.training.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Trained:
+    """What a training gives: the model, how it came about, and what it saw of each sample."""
+
+    model: torch.nn.Module
+    encoder: Encoder
+    data: LabeledData
+    """The training data, with planted errors where the recipe asked for them."""
+    recipe: Recipe
+    epoch: int
+    """The epoch that the model is of, from 1: the last, or the best of a validation stop."""
+    outcome: str
+    """Why it ended, in words."""
+    history: History
+    ledger: Ledger
+    folder: RunFolder | None
+
+    def __repr__(self) -> str:
+        """The outcome in a line: a notebook would print every weight and label."""
+        return (
+            f"<Trained {self.recipe.model or type(self.model).__name__} by {self.recipe.method} "
+            f"on {many(len(self.data), 'sample')} of {self.data.name}: {self.outcome}>"
+        )
+
+    @property
+    def test_accuracy(self) -> float | None:
+        """Of the model, where test labels are known."""
+        return self.history.epochs[self.epoch - 1].get("test_accuracy")
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """How good the warm-up was where its held-out loss turned; None where there is none."""
+        rows = [r for r in self.history.epochs if r.get("validation_loss", math.nan) < math.inf]
+        if self.recipe.warm_up_ends != "held-out" or not rows:
+            return None
+        best = min(rows, key=lambda row: row["validation_loss"])
+        return HeldOut(
+            epoch=int(best["epoch"]),
+            accuracy=best["validation_accuracy"],
+            rows=set_aside(self.recipe, len(self.data))[0].numpy(),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The outcome in a few plain values; what is not a number is left out."""
+        figures = {name: x for name, x in self.history.epochs[self.epoch - 1].items() if x == x}
+        return {"outcome": self.outcome, "samples": len(self.data), **figures}
+
+
+def set_aside(recipe: Recipe, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows set aside, if any, and the others."""
+    aside = recipe.held_out(samples)
+    if not aside:
+        return torch.arange(0), torch.arange(samples)
+    generator = torch.Generator().manual_seed(recipe.seed_order)
+    order = torch.randperm(samples, generator=generator)
+    return order[:aside], order[aside:]

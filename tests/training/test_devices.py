@@ -1,0 +1,38 @@
+"""Processes and GPUs: one for each, or a line that says what to do."""
+
+import pytest
+
+from abstain.errors import AbstainError
+from abstain.training.devices import _processes_here, _wants_cpu, check_gpus
+
+
+@pytest.mark.parametrize(("processes", "gpus"), [(1, 1), (1, 8), (2, 2), (7, 8)])
+def test_a_gpu_for_each_process_is_enough(processes, gpus):
+    check_gpus(processes, gpus)
+
+
+@pytest.mark.parametrize(("processes", "gpus"), [(2, 1), (9, 8)])
+def test_more_processes_than_gpus_are_told_what_to_do(processes, gpus):
+    with pytest.raises(AbstainError) as refused:
+        check_gpus(processes, gpus)
+    said = str(refused.value)
+    assert said.startswith(f"processes must be at most {gpus}, one for each GPU of this machine")
+    assert f"got {processes}: start fewer" in said
+    assert "CUDA_VISIBLE_DEVICES= " in said
+
+
+@pytest.mark.parametrize(
+    "name", ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]
+)
+def test_launchers_say_how_many_processes_are_here(monkeypatch, name):
+    assert _processes_here() == 1
+    monkeypatch.setenv("WORLD_SIZE", "16")  # on all machines together
+    monkeypatch.setenv(name, "4")
+    assert _processes_here() == 4
+
+
+def test_accelerate_may_ask_for_the_cpu(monkeypatch):
+    assert not _wants_cpu()
+    for said, wanted in (("True", True), ("False", False), ("1", True)):
+        monkeypatch.setenv("ACCELERATE_USE_CPU", said)
+        assert _wants_cpu() == wanted
