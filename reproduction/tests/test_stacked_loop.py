@@ -6,13 +6,13 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from training import small_runs as small
 
 from abstain.models import build_model
 from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
 from reproduction.stacked.trainer import StackedTask, train_stacked
+from training import small_runs as small
 
 
 @contextmanager
