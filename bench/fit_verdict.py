@@ -200,7 +200,7 @@ def left_out(source, path=COUNTS):
 def own_curve(one):
     right, wrong = (np.repeat(_CENTRES, part.astype(int)) for part in one.total)
     labels = np.concatenate([np.zeros(len(right)), np.ones(len(wrong))])
-    return fit_curve(_WEAK, 0.0, np.concatenate([right, wrong]), labels)
+    return fit_curve(_WEAK, 0.0, np.concatenate([right, wrong]), labels, slips=0.0)
 
 
 def class_offsets(one, curve):

@@ -38,7 +38,7 @@ def planted(tmp_path_factory):
 def test_in_a_notebook_results_take_a_line(planted):
     assert re.fullmatch(
         r"<Audit of digits: \d+\.\d% of 1,442 labels wrong "
-        r"\(estimated, 90% interval .* to .*\), \d+ flagged>",
+        r"\(90% interval .* to .*, estimated from the labels alone\), \d+ flagged>",
         repr(planted),
     )
     assert repr(planted.trained).startswith("<Trained mlp by ")
@@ -93,7 +93,7 @@ def test_the_folder_holds_verdict_model_and_recipe(planted):
     summary = json.loads((planted.folder / "summary.json").read_text())
     assert summary == json.loads(json.dumps(planted.summary()))
     np.testing.assert_allclose(np.sum(summary["transition"], 1), 1, atol=1e-4)
-    assert summary["noise_rate"]["basis"] == "estimated from the labels"
+    assert summary["noise_rate"]["basis"] == "estimated from the labels alone"
     assert summary["noise_rate"]["confidence"] == 0.9
     assert summary["flagged"] == planted.flagged
     assert summary["sources"]["train"] == "digits"

@@ -135,7 +135,10 @@ def test_features_are_a_file_or_columns(here):
         ("blobs.npz --resume x", "give one of SOURCE and --resume AUDIT"),
         ("--resume nowhere", "which is no folder"),
         ("blobs.npz --reviewed x.csv", "--reviewed is for an audit that is there"),
-        ("--resume nowhere --epochs 3", "--resume takes everything but --reviewed from its folder"),
+        (
+            "--resume nowhere --epochs 3",
+            "only --reviewed, --save-every and --json can be given with it",
+        ),
         ("blobs.npz --method shedule", "did you mean schedule?"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
         ("blobs.npz --features x.npy", "features must name a file that exists, got x.npy"),

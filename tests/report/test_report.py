@@ -194,8 +194,8 @@ def test_a_weak_model_is_called_weak():
         samples = rng.normal(size=shape).astype(np.float32)
         guessed = audit((samples, rng.integers(3, size=len(samples))))
         assert re.match(
-            r"The model met \d+% of the held-out labels, hardly more than the commonest class "
-            r"alone would: .*\(--features\) may tell more. This is an estimate",
+            r"The model predicted \d+% of the held-out labels, hardly more than the commonest "
+            r"class alone would: .*\(--features\) may tell more. This is an estimate",
             guessed.caution,
         )
         shown = re.search(r'<p class="caution">(.*?)</p>', render(guessed))[1]
@@ -249,7 +249,7 @@ def test_probabilities_that_tell_nothing_are_called_weak():
     rng = np.random.default_rng(0)
     x, y = blobs(300)
     found = audit((x, rng.permutation(y)), probabilities=rng.dirichlet(np.ones(3), 300))
-    assert re.search(r"met 3\d% of the labels, hardly more .* better model", found.caution)
+    assert re.search(r"predicted 3\d% of the labels, hardly more .* better model", found.caution)
 
 
 def test_texts_and_their_duplicates_are_shown(tmp_path):

@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from abstain.arguments import typed
-from abstain.auditing.result import Audit
-from abstain.auditing.reviewed import kept_answers, kept_sample, read_answers, rows_of
+from abstain.auditing.result import Audit, detected
+from abstain.auditing.reviewed import Kept, kept_answers, kept_sample, read_answers, rows_of
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.wording import many, some
 from abstain.errors import AbstainError
-from abstain.scores.detection import detection
 from abstain.scores.evidence import (
     SUM_OFF_BY,
     Evidence,
@@ -105,9 +104,7 @@ def audit(
             "reviewed is for an audit that is there: give resume=True with its folder, or call "
             "with_reviewed on what audit returned; labels that were corrected since are new data"
         )
-    answers = {} if folder is None else kept_answers(Path(folder))
-    if reviewed is not None:
-        answers |= reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
+    answers = None if reviewed is None else _answers(reviewed)
     if features is not None:
         options["features"] = features
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
@@ -135,7 +132,7 @@ def audit(
 def _verdict(
     data: LabeledData,
     evidence: Evidence,
-    answers: Mapping[str, str],
+    answers: Mapping[str, str] | None,
     trained: Trained | None,
     held_out: HeldOut | None,
     sources: Mapping[str, Any],
@@ -144,30 +141,36 @@ def _verdict(
 ) -> Audit:
     """From evidence to a judgement of every label."""
     given = data.given.numpy()
-    verdict = judge(evidence, given, data.num_classes, rows_of(answers, data))
-    found = None
+    place = None if folder is None else Path(folder)
+    sample = None if place is None else kept_sample(place, data.ids)
+    kept = Kept() if place is None else kept_answers(place)
+    if answers is not None:
+        handed_out = set() if sample is None else {data.ids[row] for row in sample.rows.tolist()}
+        kept = kept.with_more(answers, handed_out)
+    verdict = judge(evidence, given, data.num_classes, rows_of(kept.answers, data))
     # True labels may be looked at only where they are the labels before errors were planted.
-    if trained and trained.recipe.flip and data.true is not None:
-        wrong = given != data.true.numpy()
-        # By log odds, as scores of hopeless labels round to the same number; of reviewed ones they
-        # are infinite.
-        found = detection(-np.clip(verdict.logits, -99, 99), verdict.is_label_issue, wrong)
+    was_planted = trained and trained.recipe.flip and data.true is not None
     result = Audit(
         data=data,
         verdict=verdict,
         # By what was trained on: what is only shown need not even be there.
         duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
-        detection=found,
+        detection=detected(verdict, data) if was_planted else None,
         trained=trained,
         held_out=held_out,
         sources=sources,
         seconds=time.monotonic() - began,
-        folder=None if folder is None else Path(folder),
-        sample=None if folder is None else kept_sample(Path(folder), data.ids),
+        folder=place,
+        sample=sample,
+        kept=kept,
     )
     if folder is not None and _speaks_for_all(trained):
         result.write(folder)
     return result
+
+
+def _answers(reviewed: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:
+    return reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
 
 
 def _train(

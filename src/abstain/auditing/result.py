@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -21,11 +21,14 @@ import numpy.typing as npt
 import torch
 
 from abstain.arguments import typed
-from abstain.auditing.reviewed import keep_answers, kept_sample, read_answers, rows_of
+from abstain.auditing.reviewed import Kept, keep_answers, kept_sample, read_answers, rows_of
 from abstain.data import LabeledData
 from abstain.data.cache import publish
 from abstain.data.require import require
-from abstain.scores.detection import Detection
+from abstain.data.wording import many
+from abstain.errors import AbstainError
+from abstain.scores.detection import Detection, detection
+from abstain.scores.evidence import UNKNOWN
 from abstain.scores.held_out import HeldOut
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample, measured_rate, wrong_unchecked
@@ -46,6 +49,7 @@ COLUMNS = (
     "predicted_label",
     "confidence",
     "abstention",
+    "checked_label",
 )
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
@@ -53,6 +57,7 @@ BUDGET = 100
 MEASURED_CONFIDENCE = 0.95
 """How often an interval that was measured on a random sample covers, whatever the noise."""
 _TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
+_ENOUGH = 30  # answers: fewer say less than the estimate does
 
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
@@ -79,15 +84,16 @@ class Audit:
     seconds: float
     folder: Path | None
     sample: Sample | None = None
-    """Labels that were drawn at random to be checked, if any were."""
+    """Labels that were handed out to be checked at random, if any were."""
+    kept: Kept = field(default_factory=Kept)
+    """Labels that somebody checked."""
 
     def __repr__(self) -> str:
         """The verdict in a line: a notebook would print every label."""
         rate = self.noise_rate
-        how = "measured" if self.measured else "estimated"
         return (
             f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
-            f"({how}, {self.confidence:.0%} interval {rate.low:.1%} to {rate.high:.1%}), "
+            f"({self.confidence:.0%} interval {rate.low:.1%} to {rate.high:.1%}, {self.basis}), "
             f"{self.flagged:,} flagged>"
         )
 
@@ -101,46 +107,74 @@ class Audit:
         """How often such an interval of the noise rate covers."""
         return MEASURED_CONFIDENCE if self.measured else CONFIDENCE
 
+    @property
+    def basis(self) -> str:
+        """What the noise rate rests on: the two kinds of interval are never mixed."""
+        reviewed = len(self.kept.answers)
+        if reviewed == len(self.data):
+            return "known: every label was reviewed"
+        if self.measured:
+            return f"measured on {many(self.checked, 'label')} checked at random"
+        if reviewed:
+            return f"estimated from the labels, {reviewed:,} of them reviewed"
+        return "estimated from the labels alone"
+
     @cached_property
     def measured(self) -> Interval | None:
-        """Share of wrong labels by the random sample that was checked; valid whatever the noise."""
-        checked = self._checked_of_sample
-        if self.sample is None or not len(checked):
-            return None
-        rows = self.sample.rows[checked]
-        wrong = self.verdict.reviewed[rows] != self.given[rows]
-        return measured_rate(
-            self.sample.stratum[checked], wrong, self.sample.sizes, MEASURED_CONFIDENCE
-        )
+        """Share of wrong labels by the random sample that was checked; valid whatever the noise.
 
-    @property
-    def _checked_of_sample(self) -> npt.NDArray[np.int64]:
-        """Places in the sample that were checked; what was reviewed for its score is not random."""
+        None before enough of it was: a few answers say less than the estimate does.
+        """
+        places = self._checked_places
+        if self.sample is None or len(places) < min(_ENOUGH, len(self.data)):
+            return None
+        rows = self.sample.rows[places]
+        wrong = self.verdict.reviewed[rows] != self.given[rows]
+        sizes = self.sample.sizes
+        rate = measured_rate(self.sample.stratum[places], wrong, sizes, MEASURED_CONFIDENCE)
+        # What was reviewed for another reason is no part of the sample, but known all the same.
+        known, samples = self._known_wrong, len(self.data)
+        least, most = known / samples, 1 - (len(self.kept.answers) - known) / samples
+        low, value, high = np.clip([rate.low, rate.value, rate.high], least, most).tolist()
+        return Interval(value=value, low=low, high=high)
+
+    @cached_property
+    def _checked_places(self) -> npt.NDArray[np.int64]:
+        """Places in the sample that were checked, up to the last one that was checked for it.
+
+        Up to there somebody went through the sample. Beyond, labels are known that were reviewed
+        for their scores, and others are not: these are no random choice.
+        """
         if self.sample is None:
             return np.arange(0)
-        return np.flatnonzero(self.verdict.is_reviewed[self.sample.rows])
+        rows = self.sample.rows
+        random = [k for k, row in enumerate(rows.tolist()) if self.data.ids[row] in self.kept.drawn]
+        reached = rows[: max(random, default=-1) + 1]
+        return np.flatnonzero(self.verdict.is_reviewed[reached])
 
     @property
     def checked(self) -> int:
         """How many labels of the random sample were checked."""
-        return len(self._checked_of_sample)
+        return len(self._checked_places)
 
     @property
     def reviewed(self) -> dict[str, str]:
         """The class that a reviewer gave, by id."""
-        rows = np.flatnonzero(self.verdict.is_reviewed)
-        labels = self.verdict.reviewed[rows].tolist()
-        named = zip(rows.tolist(), labels, strict=True)
-        return {self.data.ids[row]: self.data.classes[label] for row, label in named}
+        return dict(self.kept.answers)
+
+    @cached_property
+    def _known_wrong(self) -> int:
+        reviewed = self.verdict.is_reviewed
+        return int((self.verdict.reviewed[reviewed] != self.given[reviewed]).sum())
 
     @cached_property
     def left_wrong(self) -> Interval:
         """How many of the labels that nobody reviewed are wrong: what going on could still find."""
         if self.measured is None:
             return self.verdict.unseen
-        reviewed = self.verdict.is_reviewed
-        wrong = int((self.verdict.reviewed[reviewed] != self.given[reviewed]).sum())
-        return wrong_unchecked(self.measured, len(self.data), int(reviewed.sum()), wrong)
+        return wrong_unchecked(
+            self.measured, len(self.data), len(self.kept.answers), self._known_wrong
+        )
 
     @typed()
     def with_reviewed(
@@ -151,24 +185,34 @@ class Audit:
     ) -> "Audit":
         """A new verdict that knows labels which somebody checked, beside those it knew before.
 
-        A reviewed label is certain, and P(wrong) of the others is judged anew. It does not matter
-        how the labels were chosen. Those of a random sample also measure the noise rate.
+        A reviewed label is certain, and P(wrong) of the others is judged anew, however the labels
+        were chosen. Those of a random sample also measure the noise rate, if they come by
+        themselves: answers among which are others count as chosen by hand. Nothing is written;
+        `write` does that.
 
         Args:
             reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
                 columns `id` and `checked_label`.
-            sample: Labels that were drawn at random (`abstain.scores.sampling.draw`); by default
-                those that `abstain sample` drew of this audit.
+            sample: Labels that were drawn at random (`abstain.scores.sampling.draw`), all answers
+                to which count as such; by default those that `abstain sample` handed out.
         """
         answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
-        known = {**self.reviewed, **{str(id_): str(name) for id_, name in answers.items()}}
-        verdict = judge(
-            self.verdict.evidence, self.given, self.data.num_classes, rows_of(known, self.data)
-        )
         drawn = sample or self.sample
         if drawn is None and self.folder is not None:
             drawn = kept_sample(self.folder, self.data.ids)
-        return replace(self, verdict=verdict, sample=drawn)
+        rows = () if drawn is None else drawn.rows.tolist()
+        if rows and max(rows) >= len(self.data):
+            raise AbstainError(
+                f"sample must be of these {len(self.data)} labels, got one with row {max(rows)}"
+            )
+        handed_out = {self.data.ids[row] for row in rows}
+        kept = self.kept.with_more(answers, handed_out)
+        if sample is not None:
+            kept = replace(kept, drawn=kept.drawn | (handed_out & kept.answers.keys()))
+        found = rows_of(kept.answers, self.data)
+        verdict = judge(self.verdict.evidence, self.given, self.data.num_classes, found)
+        detection = None if self.detection is None else detected(verdict, self.data)
+        return replace(self, verdict=verdict, sample=drawn, kept=kept, detection=detection)
 
     @property
     def model(self) -> torch.nn.Module | None:
@@ -188,32 +232,50 @@ class Audit:
     @property
     def caution(self) -> str | None:
         """What the noise rate rests on, and what would make it certain; None once measured."""
-        if self.measured:
+        if self.measured or len(self.kept.answers) == len(self.data):
             return None
-        weak = ""
+        return f"{self._weakness()}This is {self._what_it_is()} {self._what_to_do()}"
+
+    def _weakness(self) -> str:
         if (held_out := self.held_out) is not None and self._is_like_a_guess(held_out):
             which = "held-out labels" if self.trained else "labels"
             better = (
-                "Embeddings of a pretrained network (--features) may tell more. "
+                "Embeddings of a pretrained network (--features)"
                 if self.trained
-                else "Probabilities of a better model may tell more. "
+                else "Probabilities of a better model"
             )
-            weak = (
-                f"The model met {held_out.accuracy:.0%} of the {which}, hardly more than the "
-                f"commonest class alone would: most doubts may be its own errors. {better}"
+            return (
+                f"The model predicted {held_out.accuracy:.0%} of the {which}, hardly more than the "
+                "commonest class alone would: most doubts may be its own errors. "
+                f"{better} may tell more. "
             )
-        elif self.trained and held_out is None:
-            weak = (
+        if self.trained and held_out is None:
+            return (
                 f"The method {self.trained.recipe.method} holds out no labels: labels that it "
-                "memorised pass for right ones. The method auto knows better. "
+                "memorised pass for right ones. The method auto notices them. "
             )
-        where = "AUDIT" if self.folder is None else quote(str(self.folder))
-        size = min(_TO_CHECK, len(self.data))
+        return ""
+
+    def _what_it_is(self) -> str:
+        reviewed = len(self.kept.answers)
+        what = f"the labels and {reviewed:,} reviewed ones" if reviewed else "the labels alone"
         return (
-            f"{weak}This is an estimate from the labels alone: it was learnt on other data sets, "
-            "and errors that follow the inputs cannot be seen. To know the rate, about within 5 "
-            f"points, check {size} labels: abstain sample {where} --size {size}"
+            f"an estimate from {what}: it was learnt on other data sets, and errors that follow "
+            "the inputs cannot be seen."
         )
+
+    def _what_to_do(self) -> str:
+        size = min(_TO_CHECK, len(self.data))
+        if self.sample is not None:
+            return (
+                f"Of {many(len(self.sample.rows), 'label')} drawn at random, {self.checked:,} are "
+                f"checked, in a file that holds no others; from {min(_ENOUGH, len(self.data))} on "
+                "they measure the rate."
+            )
+        to_know = f"To know the rate to within about 5 points, check {size} labels"
+        if self.folder is None:
+            return f"{to_know}: audit into a folder, then abstain sample FOLDER --size {size}"
+        return f"{to_know}: abstain sample {quote(str(self.folder))} --size {size}"
 
     def _is_like_a_guess(self, held_out: HeldOut) -> bool:
         """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
@@ -224,7 +286,7 @@ class Audit:
     @property
     def budget(self) -> int:
         """How many of the worst labels the expectation in the summary is for."""
-        return min(BUDGET, len(self.data))
+        return min(BUDGET, len(self.data) - len(self.kept.answers))
 
     @property
     def budgets(self) -> list[int]:
@@ -244,7 +306,7 @@ class Audit:
 
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
-        """Indices of all samples, the worst label first."""
+        """Indices of all samples, the worst label first, and what was reviewed last."""
         return self.verdict.order
 
     @cached_property
@@ -257,6 +319,7 @@ class Audit:
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
         order, names = self.order, pa.array(self.data.classes, pa.string())
+        reviewed = self.verdict.reviewed[order]
         columns = {
             "id": pa.array(self.data.ids[:], pa.string()).take(order),
             "is_label_issue": self.verdict.is_label_issue[order],
@@ -265,6 +328,9 @@ class Audit:
             "predicted_label": names.take(self.verdict.predicted_label[order]),
             "confidence": self.verdict.confidence[order],
             "abstention": self.verdict.evidence.abstention[order],
+            "checked_label": names.take(
+                pa.array(reviewed, mask=reviewed == UNKNOWN),
+            ),
         }
         return pa.table({name: columns[name] for name in COLUMNS})
 
@@ -288,7 +354,7 @@ class Audit:
             "noise_rate": {**_plain(self.noise_rate), **self._basis()},
             "caution": self.caution,
             "flagged": self.flagged,
-            "reviewed": int(self.verdict.is_reviewed.sum()),
+            "reviewed": len(self.kept.answers),
             "left_wrong": {**_plain(self.left_wrong), **self._basis()},
             "budget": self.budget,
             "expected_wrong": _plain(self.verdict.expected_wrong(self.budget)),
@@ -320,9 +386,8 @@ class Audit:
 
     def _basis(self) -> dict[str, Any]:
         """What kind of interval that of the noise rate is: the two are never mixed."""
-        basis = "measured on a random sample" if self.measured else "estimated from the labels"
         checked = {"checked": self.checked} if self.measured else {}
-        return {"confidence": self.confidence, "basis": basis, **checked}
+        return {"confidence": self.confidence, "basis": self.basis, **checked}
 
     def _pair_columns(self) -> tuple[npt.NDArray[np.int64], ...]:
         return self.pairs.given, self.pairs.predicted, self.pairs.count
@@ -337,12 +402,21 @@ class Audit:
         weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
-            if self.verdict.is_reviewed.any():
-                keep_answers(place, self.reviewed)
+            if self.kept.answers:
+                keep_answers(place, self.kept)
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
             publish(place / "summary.json", lambda path: _write_text(path, text))
+
+
+def detected(verdict: Verdict, data: LabeledData) -> Detection:
+    """How much of the verdict is right of the labels that nobody reviewed, where that is known."""
+    assert data.true is not None
+    left = ~verdict.is_reviewed
+    wrong = verdict.given != data.true.numpy()
+    # By log odds, as scores of hopeless labels round to the same number.
+    return detection(-verdict.logits[left], verdict.is_label_issue[left], wrong[left])
 
 
 def _plain(interval: Interval) -> dict[str, float | None]:

@@ -1,11 +1,14 @@
 """Labels that somebody checked: read from a table, and kept in the folder of an audit.
 
-reviewed.parquet   id and checked_label of every label that was reviewed, however it was chosen
-sample.parquet     labels to check at random, in the order to check them, with their strata
+reviewed.parquet   id and checked_label of every label that was reviewed; `drawn`, whether it was
+                   answered in a table that held nothing but labels drawn at random
+sample.parquet     labels to check at random, in the order to check them, with their strata; its
+                   metadata say how many were handed out
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 ID, ANSWER = "id", "checked_label"
 LARGEST_SAMPLE = 10_000
 """Labels that a sample holds at most: nobody checks more."""
-_REVIEWED, _SAMPLE = "reviewed.parquet", "sample.parquet"
+OWN_FILES = _REVIEWED, _SAMPLE = "reviewed.parquet", "sample.parquet"
+_DRAWN, _HANDED_OUT = "drawn", "handed_out"
 
 
 @typed()
@@ -42,23 +46,24 @@ def read_answers(path: str | os.PathLike[str]) -> dict[str, str]:
         raise AbstainError(
             f"reviewed must be a CSV or Parquet file, got {path}: {error}"
         ) from error
-    missing = [name for name in (ID, ANSWER) if name not in table.column_names]
-    if missing:
+    if any(table.column_names.count(name) != 1 for name in (ID, ANSWER)):
         raise AbstainError(
-            f"reviewed must have the columns {ID} and {ANSWER}, got {path} with "
+            f"reviewed must have one column {ID} and one {ANSWER}, got {path} with "
             f"{some(table.column_names, 10)}"
         )
     answers: dict[str, str] = {}
     pairs = zip(*(table.column(name).to_pylist() for name in (ID, ANSWER)), strict=True)
     for id_, answer in pairs:
-        text = "" if answer is None else str(answer).strip()
+        name, text = str(id_).strip(), "" if answer is None else str(answer).strip()
         if not text:
             continue
-        if answers.setdefault(str(id_), text) != text:
+        if answers.setdefault(name, text) != text:
             raise AbstainError(
-                f"reviewed must have one {ANSWER} for each id, got {answers[str(id_)]!r} and "
-                f"{text!r} for {id_!r} in {path}"
+                f"reviewed must have one {ANSWER} for each id, got {answers[name]!r} and "
+                f"{text!r} for {name!r} in {path}"
             )
+    if not answers:
+        raise AbstainError(f"reviewed must hold answers in {ANSWER}, got none in {path}")
     return answers
 
 
@@ -70,70 +75,143 @@ def rows_of(answers: Mapping[str, str], data: LabeledData) -> dict[int, int]:
         data: What was audited.
     """
     number = {name: k for k, name in enumerate(data.classes)}
-    wanted = set(map(str, answers))
-    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in wanted}
-    if unknown := [id_ for id_ in map(str, answers) if id_ not in row]:
+    named = {str(id_).strip(): _class_of(label, number) for id_, label in answers.items()}
+    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in named}
+    if unknown := [id_ for id_ in named if id_ not in row]:
         raise AbstainError(
             f"reviewed must name samples that were audited, got {many(len(unknown), 'other id')}: "
-            f"{some(unknown, 5)}"
+            f"{some(unknown, 5)}; ids are compared as text (7 is not 007)"
         )
-    if odd := sorted({str(x) for x in answers.values()} - number.keys()):
+    if odd := sorted(set(named.values()) - number.keys()):
         raise AbstainError(
             f"{ANSWER} must be one of the classes {some(data.classes, 10)}, got {some(odd, 5)}"
         )
-    return {row[str(id_)]: number[str(label)] for id_, label in answers.items()}
+    return {row[id_]: number[label] for id_, label in named.items()}
 
 
-def kept_answers(folder: Path) -> dict[str, str]:
+def _class_of(label: object, number: Mapping[str, int]) -> str:
+    """The name of a class; 2.0 is class 2, as programs write whole numbers in columns with gaps."""
+    name = str(label).strip()
+    whole = name.removesuffix(".0")
+    return whole if name not in number and whole in number else name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
     """What was reviewed of an audit so far."""
-    return read_answers(folder / _REVIEWED) if (folder / _REVIEWED).exists() else {}
+
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Checked labels by id."""
+    drawn: frozenset[str] = frozenset()
+    """Those of them that count as checked at random."""
+
+    def with_more(self, answers: Mapping[str, str], handed_out: Container[str]) -> "Kept":
+        """These and others, which take the place of earlier ones.
+
+        Answers count as checked at random if they come by themselves: a table that also holds
+        labels chosen otherwise may hold those of the sample for the same reason.
+
+        Args:
+            answers: Checked labels by id.
+            handed_out: The ids of the random sample.
+        """
+        more = {str(id_).strip(): str(label).strip() for id_, label in answers.items()}
+        random = frozenset(more) if all(id_ in handed_out for id_ in more) else frozenset()
+        return Kept(answers={**self.answers, **more}, drawn=self.drawn | random)
 
 
-def keep_answers(folder: Path, answers: Mapping[str, str]) -> None:
+def kept_answers(folder: Path) -> Kept:
+    """What was reviewed of an audit so far."""
+    path = folder / _REVIEWED
+    if not path.exists():
+        return Kept()
+    table = _own_table(path, (ID, ANSWER, _DRAWN))
+    ids = table.column(ID).to_pylist()
+    answers = dict(zip(ids, table.column(ANSWER).to_pylist(), strict=True))
+    drawn = table.column(_DRAWN).to_pylist()
+    return Kept(
+        answers=answers, drawn=frozenset(id_ for id_, x in zip(ids, drawn, strict=True) if x)
+    )
+
+
+def keep_answers(folder: Path, kept: Kept) -> None:
     """Keep what was reviewed of an audit, in place of what was kept before."""
     pa = require("pyarrow", "keeping reviewed labels")
-    table = pa.table({ID: list(answers), ANSWER: list(answers.values())})
+    ids = list(kept.answers)
+    table = pa.table(
+        {ID: ids, ANSWER: list(kept.answers.values()), _DRAWN: [x in kept.drawn for x in ids]}
+    )
     _publish(folder / _REVIEWED, table)
 
 
-def sample_of(folder: Path, ids: "pa.Array", wrong_probability: Any) -> Sample:  # noqa: ANN401
-    """The random sample of an audit, drawn when it is first asked for.
+def hand_out(folder: Path, ids: "pa.Array", wrong_probability: Any, size: int) -> Sample:  # noqa: ANN401
+    """The first labels of the random sample of an audit, which is drawn once.
 
-    It is the same ever after, so that a larger size goes on where a smaller one ended.
+    So a larger size goes on where a smaller one ended.
 
     Args:
         folder: Of the audit.
         ids: (N,) of all samples, in the order of the source.
         wrong_probability: (N,) P(wrong).
+        size: How many labels.
     """
-    if (folder / _SAMPLE).exists():
-        return kept_sample(folder, ids)  # type: ignore[return-value]
     pa = require("pyarrow", "drawing a sample")
-    size = min(LARGEST_SAMPLE, len(ids))
-    sample = draw(wrong_probability, size, np.random.default_rng(0))
-    sizes = {f"size{k}": str(n) for k, n in enumerate(sample.sizes.tolist())}
+    sample, before = _whole_sample(folder, ids)
+    if sample is None:
+        most = min(LARGEST_SAMPLE, len(ids))
+        sample = draw(wrong_probability, most, np.random.default_rng(0))
+    about = {f"size{k}": str(n) for k, n in enumerate(sample.sizes.tolist())}
+    about[_HANDED_OUT] = str(max(size, before))
     table = pa.table({ID: ids.take(pa.array(sample.rows)), "stratum": sample.stratum})
-    _publish(folder / _SAMPLE, table.replace_schema_metadata(sizes))
-    return sample
+    _publish(folder / _SAMPLE, table.replace_schema_metadata(about))
+    return _first(sample, size)
 
 
 def kept_sample(folder: Path, ids: Any) -> Sample | None:  # noqa: ANN401
-    """The random sample that was drawn of an audit, if one was."""
-    if not (folder / _SAMPLE).exists():
-        return None
-    parquet = require("pyarrow.parquet", "reading a sample")
-    table = parquet.read_table(folder / _SAMPLE)
+    """The labels of an audit that were handed out to be checked at random, if any were."""
+    sample, handed_out = _whole_sample(folder, ids)
+    return None if sample is None else _first(sample, handed_out)
+
+
+def _first(sample: Sample, size: int) -> Sample:
+    return Sample(rows=sample.rows[:size], stratum=sample.stratum[:size], sizes=sample.sizes)
+
+
+def _whole_sample(folder: Path, ids: Any) -> tuple[Sample | None, int]:  # noqa: ANN401
+    """All that was drawn, in its order, and how many of it were handed out."""
+    path = folder / _SAMPLE
+    if not path.exists():
+        return None, 0
+    table = _own_table(path, (ID, "stratum"))
     drawn = table.column(ID).to_pylist()
     wanted = set(drawn)
     listed = ids.to_pylist() if hasattr(ids, "to_pylist") else ids
     row = {id_: k for k, id_ in enumerate(listed) if id_ in wanted}
-    sizes = {
-        k.decode(): int(v) for k, v in (table.schema.metadata or {}).items() if k[:4] == b"size"
-    }
-    return Sample(
-        rows=np.array([row[id_] for id_ in drawn], dtype=np.int64),
-        stratum=table.column("stratum").to_numpy(),
-        sizes=np.array([sizes[f"size{k}"] for k in range(len(sizes))], dtype=np.int64),
+    about = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    try:
+        strata = sum(name.startswith("size") for name in about)
+        sample = Sample(
+            rows=np.array([row[id_] for id_ in drawn], dtype=np.int64),
+            stratum=table.column("stratum").to_numpy(),
+            sizes=np.array([about[f"size{k}"] for k in range(strata)], dtype=np.int64),
+        )
+        return sample, int(about[_HANDED_OUT])
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, f"no entry {error}") from error
+
+
+def _own_table(path: Path, columns: tuple[str, ...]) -> "pa.Table":
+    parquet = require("pyarrow.parquet", "reading an audit")
+    try:
+        return parquet.read_table(path, columns=list(columns))
+    except (OSError, ValueError, KeyError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> AbstainError:
+    return AbstainError(
+        f"{path} must be as abstain wrote it, got a damaged file ({why}): put it back from a copy, "
+        "or remove it and review anew"
     )
 
 
@@ -146,7 +224,11 @@ def _read(place: Path) -> "pa.Table":
     options = csv.ConvertOptions(
         column_types={ID: pa.string(), ANSWER: pa.string()}, strings_can_be_null=False
     )
-    parse = csv.ParseOptions(newlines_in_values=True)
+    with place.open(encoding="utf-8-sig", errors="replace") as stream:
+        head = stream.readline()
+    # Spreadsheets separate by what their country does.
+    delimiter = max(",;\t", key=head.count)
+    parse = csv.ParseOptions(newlines_in_values=True, delimiter=delimiter)
     return csv.read_csv(place, convert_options=options, parse_options=parse)
 
 

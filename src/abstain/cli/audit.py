@@ -71,7 +71,10 @@ def audit(
     out: options.Out = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with this audit; or audit this training.", rich_help_panel=RUN),
+        typer.Option(
+            help="Continue this audit, add --reviewed labels, or audit a finished training.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
     save_every: options.SaveEvery = options.SAVE_EVERY,
     dry_run: options.DryRun = False,
@@ -99,7 +102,8 @@ def audit(
     if resume is not None:
         if settings or reading or out or method or dry_run:
             raise AbstainError(
-                "--resume takes everything but --reviewed from its folder: leave the rest out"
+                "--resume takes all else from its folder: only --reviewed, --save-every and "
+                "--json can be given with it"
             )
         again: dict[str, Any] = {"resume": True, "reviewed": reviewed}
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
@@ -142,17 +146,13 @@ def _audit(
 def _say(verdict: "Audit", report: Path) -> None:
     from abstain.data.wording import many
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
+    from abstain.scores.sampling import answers_needed
 
     console = Console(highlight=False)
     rate = verdict.noise_rate
-    how = (
-        f"measured on {many(verdict.checked, 'label')} checked at random"
-        if verdict.measured
-        else "estimated from the labels alone"
-    )
     console.print(
         f"About [bold]{rough(rate)}[/] of {many(len(verdict.data), 'label')} are wrong "
-        f"({verdict.confidence:.0%} interval {rough_interval(rate)}, {how}).",
+        f"({verdict.confidence:.0%} interval {rough_interval(rate)}, {verdict.basis}).",
         soft_wrap=True,
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
@@ -160,20 +160,24 @@ def _say(verdict: "Audit", report: Path) -> None:
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, expected to be wrong": expectation(expected),
     }
-    if verdict.verdict.is_reviewed.any():
-        lines["labels reviewed"] = count(verdict.verdict.is_reviewed.sum())
+    if verdict.reviewed:
+        lines["labels reviewed"] = count(len(verdict.reviewed))
         lines["wrong labels left among the others"] = expectation(verdict.left_wrong)
+    if verdict.measured and verdict.checked < len(verdict.data):
+        more = answers_needed(verdict.checked, len(verdict.data))
+        lines["more checked labels that would halve the interval"] = count(more)
     if verdict.data.skipped:
         lines["left out as unreadable"] = count(len(verdict.data.skipped))
     if len(verdict.duplicates):
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
-    if verdict.detection is not None and verdict.planted is not None:
+    if verdict.detection is not None and (planted := verdict.planted) is not None:
         found = verdict.detection
-        worst = int(verdict.planted[verdict.order[: verdict.budget]].sum())
+        worst = int(planted[verdict.order[: verdict.budget]].sum())
         console.print(
-            f"{many(found.wrong, 'error')} had been planted, {percent(found.rate)} of the labels; "
+            f"{many(int(planted.sum()), 'error')} had been planted, "
+            f"{percent(float(planted.mean()))} of the labels; "
             "the audit was not told which. Errors already in the data count as correct here:",
             soft_wrap=True,
         )

@@ -31,10 +31,10 @@ def sample(
 ) -> None:
     """Draw labels at random for somebody to check, and so measure the noise rate.
 
-    Write the right class of each into the column checked_label, from the top; the rows that are
-    left empty do not count. Of 200 labels the rate is known about within 5 points, whatever the
-    noise: an estimate from the labels alone cannot promise that. A larger --size later goes on
-    where this one ended.
+    Write the right class of each into the column checked_label, from the top, and leave no gaps:
+    answers to the easy ones only are not a random sample. Add no other labels to the file. With 200
+    labels checked, the rate is known to within about 5 points, whatever the noise: an estimate from
+    the labels alone cannot promise that. A larger --size later goes on where this one ended.
     """
     from abstain.auditing.saved import SavedAudit
     from abstain.data.wording import many
@@ -49,9 +49,12 @@ def sample(
         typer.echo(json.dumps({"file": str(place), "rows": written.rows}))
         return
     console = Console(highlight=False)
+    then = f"abstain audit --resume {quote(str(audit))} --reviewed {quote(str(place))}"
+    if "training" not in saved.summary:  # of probabilities: there is nothing to resume
+        then = f"found.with_reviewed({str(place)!r}) in Python, on what audit returned"
     console.print(
         f"{place}: {many(written.rows, 'label')} to check, drawn at random. Fill in checked_label, "
-        f"then: abstain audit --resume {quote(str(audit))} --reviewed {quote(str(place))}",
+        f"then: {then}",
         soft_wrap=True,
         markup=False,
     )

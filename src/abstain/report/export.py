@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from abstain.arguments import typed
+from abstain.auditing.reviewed import OWN_FILES
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.cache import publish
@@ -177,7 +178,10 @@ def check_own_files(audit: SavedAudit, target: Path) -> None:
     """Neither the data that were audited nor the verdict on them are ever written over."""
     sources = _sources(audit)
     own = [Path(str(sources["train"])), *_table_files(sources), *audit.folder.iterdir()]
-    if target.exists() and any(path.exists() and target.samefile(path) for path in own):
+    is_to_be = target.name in OWN_FILES and target.absolute().parent == audit.folder.absolute()
+    if is_to_be or (
+        target.exists() and any(path.exists() and target.samefile(path) for path in own)
+    ):
         raise AbstainError(f"out must be no file of the source or of the audit, got {target}")
 
 

@@ -15,11 +15,6 @@ _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 def headline(audit: Audit) -> Markup:
     """How many labels are wrong, how sure that is, and how far a reviewer's hour will go."""
     rate = audit.noise_rate
-    how = (
-        f"measured on {many(audit.checked, 'label')} checked at random"
-        if audit.measured
-        else "estimated from the labels alone"
-    )
     top = next((edge for edge in _TOPS if rate.high <= 0.95 * edge), 1.0)
     expected = audit.verdict.expected_wrong(audit.budget)
     worst, _, ends = expectation(expected).partition(" ")
@@ -31,7 +26,9 @@ def headline(audit: Audit) -> Markup:
         element("h1", "About ", element("em", rough(rate)), " of the labels are wrong."),
         element(
             "figure",
-            interval_scale(rate, top, f"{rough(rate)}, between {rough_interval(rate)}, {how}"),
+            interval_scale(
+                rate, top, f"{rough(rate)}, between {rough_interval(rate)}, {audit.basis}"
+            ),
             element(
                 "figcaption",
                 element("span", "0%"),
@@ -39,7 +36,7 @@ def headline(audit: Audit) -> Markup:
                     "span",
                     f"{audit.confidence:.0%} interval ",
                     element("b", rough_interval(rate)),
-                    f", {how}",
+                    f", {audit.basis}",
                 ),
                 element("span", percent(top, 0)),
             ),
@@ -67,7 +64,7 @@ def headline(audit: Audit) -> Markup:
 
 def _left(audit: Audit) -> Markup | None:
     """What is still to be found, once somebody has begun to look."""
-    reviewed = int(audit.verdict.is_reviewed.sum())
+    reviewed = len(audit.kept.answers)
     if not reviewed:
         return None
     left, _, ends = expectation(audit.left_wrong).partition(" ")
@@ -95,7 +92,7 @@ def _planted(audit: Audit) -> Markup | None:
     expected = audit.verdict.expected_wrong(audit.budget).value
     worst = int(planted[audit.order[: audit.budget]].sum())
     rows = [
-        ("noise rate", rough(audit.noise_rate), percent(found.rate)),
+        ("noise rate", rough(audit.noise_rate), percent(float(planted.mean()))),
         (f"wrong among the {count(audit.budget)} worst", count(expected), count(worst)),
     ]
     heads = [element("th", name, scope="col") for name in ("estimated", "in truth")]
@@ -103,7 +100,7 @@ def _planted(audit: Audit) -> Markup | None:
         "aside",
         element(
             "p",
-            element("b", f"{many(found.wrong, 'error')} planted on purpose. "),
+            element("b", f"{many(int(planted.sum()), 'error')} planted on purpose. "),
             "The audit was not told which. Errors already in the data count as correct here. "
             f"Of the {many(audit.flagged, 'flagged label')} "
             f"{percent(found.precision)} are among them, and these are {percent(found.recall)} of "

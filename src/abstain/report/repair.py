@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.data.arrow_files import read_rows
@@ -65,6 +66,13 @@ def repair(
         weights = np.empty(len(data))
         known = audit.weights.to_pydict()
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
+    # What somebody checked is certain, whatever becomes of the rest.
+    for id_, name in kept_answers(audit.folder).answers.items():
+        chosen[row[id_]] = number[name] != labels[row[id_]] or chosen[row[id_]]
+        labels[row[id_]] = number[name]
+        flagged[row[id_]] = False
+        if weights is not None:
+            weights[row[id_]] = 1.0
     left = flagged & ~chosen
     drops = fix == "drop" or (fix == "relabel" and unsure == "drop")
     return Repaired(

@@ -1,15 +1,24 @@
 """Labels to check at random: a table for whoever checks them, without what the audit thinks."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.auditing.reviewed import ANSWER, ID, LARGEST_SAMPLE, kept_answers, sample_of
+from abstain.auditing.reviewed import (
+    ANSWER,
+    ID,
+    LARGEST_SAMPLE,
+    hand_out,
+    kept_answers,
+    read_answers,
+)
 from abstain.auditing.saved import SavedAudit
 from abstain.data.require import require
+from abstain.data.wording import many
 from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
@@ -37,19 +46,35 @@ def export_sample(audit: SavedAudit, path: str | os.PathLike[str], size: int) ->
         rule = f"[1, {most}]" + (" (all labels)" if most == len(ids) else "")
         raise AbstainError(f"size must lie in {rule}, got {size}")
     check_own_files(audit, target)
-    # Before the data are read: they may be gone, and ids are enough to check labels elsewhere.
-    sample = sample_of(audit.folder, ids, 1 - np.asarray(audit.weights.column("weight")))
-    drawn = [ids[row].as_py() for row in sample.rows[:size].tolist()]
-    given = dict(
-        zip(*(audit.issues.column(x).to_pylist() for x in (ID, "given_label")), strict=True)
-    )
-    answers = kept_answers(audit.folder)
+    answers = kept_answers(audit.folder).answers
+    _check_answers(target, answers)
+    wrong = 1 - np.asarray(audit.weights.column("weight"))
+    rows = hand_out(audit.folder, ids, wrong, size).rows.tolist()
+    drawn = [ids[row].as_py() for row in rows]
+    names = (ID, "given_label")
+    given = dict(zip(*(audit.issues.column(x).to_pylist() for x in names), strict=True))
     columns: dict[str, Any] = {ID: pa.array(drawn, pa.string())}
     columns |= _inputs(audit, drawn, target.parent)
     columns["given_label"] = pa.array([given[x] for x in drawn], pa.string())
     columns[ANSWER] = pa.array([answers.get(x, "") for x in drawn], pa.string())
     write_table(pa.table(columns), target)
     return Exported(path=target, rows=size)
+
+
+def _check_answers(target: Path, known: Mapping[str, str]) -> None:
+    """Answers that nobody has taken in yet are not written over."""
+    if not target.exists():
+        return
+    try:
+        lost = set(read_answers(target).items()) - set(known.items())
+    except AbstainError:
+        return  # not a table of answers
+    if lost:
+        raise AbstainError(
+            f"out must not write over answers, got {target} with {many(len(lost), 'answer')} that "
+            "the audit does not know: take them in by abstain audit --resume … --reviewed, or name "
+            "another file"
+        )
 
 
 def _inputs(audit: SavedAudit, drawn: list[str], place: Path) -> dict[str, "pa.ChunkedArray"]:

@@ -87,7 +87,11 @@ class Curve:
 
 
 def fit_curve(
-    learnt: Learnt, memorised: float, evidence: npt.ArrayLike = (), wrong: npt.ArrayLike = ()
+    learnt: Learnt,
+    memorised: float,
+    evidence: npt.ArrayLike = (),
+    wrong: npt.ArrayLike = (),
+    slips: float = 0.02,
 ) -> Curve:
     """The curve of a data set, from what was learnt over others and from labels reviewed in it.
 
@@ -96,6 +100,8 @@ def fit_curve(
         memorised: `Evidence.memorised`.
         evidence: Log odds of the reviewed labels.
         wrong: Whether each of them was found to be wrong.
+        slips: Share of answers that are wrong themselves; without any, one typing error could turn
+            the curve over.
 
     >>> learnt = Learnt.load()
     >>> before = fit_curve(learnt, 0.0)
@@ -104,26 +110,33 @@ def fit_curve(
     (True, np.True_)
     """
     x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
-    # Answers close together tell of the curve around them, not of all of it: by however many, what
-    # they tell of the line is off by the shape there.
+    # Answers close together tell of the curve around them, not of all of it. However many they are,
+    # what they say of the curve is off by its shape there: a variance of shape_spread², beside
+    # that of n answers, 1 / (n p (1 − p)), which is at least 4 / n.
     _, place_of, crowd = np.unique(np.floor(x), return_inverse=True, return_counts=True)
     weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[place_of])
     precision = np.diag([learnt.offset_spread**-2.0, learnt.slope_spread**-2.0])
     prior = np.array([learnt.intercept + learnt.memorised * memorised, learnt.log_slope])
 
+    def answered(place: Doubles) -> tuple[Doubles, Doubles]:
+        """P(wrong) of each label, and that its answer says so: reviewers slip too."""
+        p = expit(place[0] - math.exp(place[1]) * x)
+        return p, slips + (1 - 2 * slips) * p
+
     def cost(place: Doubles) -> float:
-        z = place[0] - math.exp(place[1]) * x
+        _, said = answered(place)
         away = place - prior
-        losses = np.logaddexp(0, z) - y * z
+        losses = -np.log(np.maximum(np.where(y, said, 1 - said), _LEAST))
         return float(weight @ losses + away @ precision @ away / 2)
 
     place, information = prior, precision
     for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
-        slope = math.exp(place[1])
-        p = expit(place[0] - slope * x)
-        moves = np.stack([np.ones_like(x), -slope * x], 1)
-        information = moves.T @ (moves * (weight * p * (1 - p))[:, None]) + precision
-        gain = moves.T @ (weight * (y - p)) - precision @ (place - prior)
+        p, said = answered(place)
+        steep = (1 - 2 * slips) * p * (1 - p)  # how P(answer) moves with the log odds
+        certain = np.maximum(said * (1 - said), _LEAST)
+        moves = np.stack([np.ones_like(x), -math.exp(place[1]) * x], 1)
+        information = moves.T @ (moves * (weight * steep**2 / certain)[:, None]) + precision
+        gain = moves.T @ (weight * steep * (y - said) / certain) - precision @ (place - prior)
         step = np.linalg.solve(information, gain)
         now = cost(place)
         while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
@@ -188,23 +201,26 @@ class Verdict:
 
     @cached_property
     def order(self) -> Labels:
-        """Indices of all samples, the worst label first; of equals the earlier one."""
-        return _ascending(-self.logits)
+        """Indices of all samples, the worst label first, and what was reviewed last."""
+        return _ascending(np.where(self.is_reviewed, np.float32(np.inf), -self.logits))
 
     @cached_property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
-        """(N,) the worst labels, as many as make the expected F1 of these flags the highest.
+        """(N,) the worst labels nobody reviewed, as many as make the expected F1 the highest.
 
         Of the k worst, Σp over them are expected to be wrong, and Σp over all labels in all: the
         F1 expected is 2 Σp / (k + Σp over all). Where nothing is doubted more than the rest, that
-        would be all labels: one that is hardly ever wrong is not flagged.
+        would be all labels: one that is hardly ever wrong, or no worse than the average, is not
+        flagged.
         """
         flags = np.zeros(len(self), dtype=bool)
-        p = self.wrong_probability[self.order].astype(np.float64)
-        found = np.cumsum(p)
-        gain = found / (np.arange(1, len(self) + 1) + found[-1])
-        most = min(int(gain.argmax()) + 1, int((p >= _WORTH_A_FLAG).sum()))
-        flags[self.order[:most]] = True
+        left = self.order[: len(self) - int(self.is_reviewed.sum())]
+        p = self.wrong_probability[left].astype(np.float64)
+        if len(left):
+            found = np.cumsum(p)
+            gain = found / (np.arange(1, len(left) + 1) + found[-1])
+            worth = p > max(_WORTH_A_FLAG, p.mean() * (1 + 1e-6))
+            flags[left[: min(int(gain.argmax()) + 1, int(worth.sum()))]] = True
         return flags
 
     @cached_property
@@ -218,7 +234,7 @@ class Verdict:
         return self.expected_among(~self.is_reviewed)
 
     def expected_wrong(self, budget: int) -> Interval:
-        """How many of the `budget` worst labels are expected to be wrong.
+        """How many of the `budget` worst labels that nobody reviewed are expected to be wrong.
 
         >>> from abstain.scores.evidence import evidence_from_probabilities
         >>> probabilities = [[0.99, 0.01]] * 60 + [[0.01, 0.99]] * 60
@@ -227,8 +243,9 @@ class Verdict:
         >>> 8 < found.expected_wrong(10).value < 10
         True
         """
-        if not 0 <= budget <= len(self):
-            raise AbstainError(f"budget must lie in [0, {len(self)}], got {budget}")
+        left = len(self) - int(self.is_reviewed.sum())
+        if not 0 <= budget <= left:
+            raise AbstainError(f"budget must lie in [0, {left}], got {budget}")
         return self.expected_among(self.order[:budget])
 
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
