@@ -46,7 +46,7 @@ def audit(
     flip_kind: options.FlipKind = None,
     method: Annotated[
         str | None,
-        typer.Option(help="As for abstain train; the best unless said.", rich_help_panel=TRAINING),
+        typer.Option(help="As for abstain train; the best by default.", rich_help_panel=TRAINING),
     ] = None,
     rate: Annotated[
         float | None,

@@ -32,13 +32,13 @@ def export(
     audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
     to: Annotated[str, typer.Option(help="csv, parquet, label-studio or cleaned.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; a new name unless said.")
+        Path | None, typer.Option("--out", "-o", help="The file to write; a new name by default.")
     ] = None,
     flagged: Annotated[
         bool | None,
         typer.Option(
             "--flagged/--all",
-            help="Which labels; all to csv and parquet, flagged ones to label-studio unless said.",
+            help="Which labels; all to csv and parquet, flagged ones to label-studio by default.",
         ),
     ] = None,
     fix: Annotated[
@@ -50,7 +50,7 @@ def export(
     ] = None,
     min_confidence: Annotated[
         float | None,
-        typer.Option(help="For relabel: how probably right a proposal must be; 0.5 unless said."),
+        typer.Option(help="For relabel: how probably right a proposal must be; 0.5 by default."),
     ] = None,
     unsure: Annotated[
         str | None,

@@ -19,7 +19,7 @@ Label: TypeAlias = Annotated[
 Features: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        help="A feature column, found by looking unless said (repeat for more); or an .npy with "
+        help="A feature column, found by looking by default (repeat for more); or an .npy with "
         "a row of numbers per sample, in the order of paths or rows, to train on instead.",
         rich_help_panel=DATA,
     ),
@@ -50,7 +50,7 @@ ImageSize: TypeAlias = Annotated[
     int | None,
     typer.Option(
         help="Scale images to this height and width; 64 is quick on a CPU. Those of several sizes "
-        "are scaled to their median, at most 64, unless said.",
+        "are scaled to their median, at most 64 by default.",
         rich_help_panel=DATA,
     ),
 ]
@@ -74,14 +74,14 @@ Model: TypeAlias = Annotated[
 ]
 Epochs: TypeAlias = Annotated[
     int | None,
-    typer.Option(help="Passes over the data; 15 to 30 unless said.", rich_help_panel=TRAINING),
+    typer.Option(help="Passes over the data; 15 to 30 by default.", rich_help_panel=TRAINING),
 ]
 Batch: TypeAlias = Annotated[
     int | None, typer.Option(help="Samples per step, on all processes.", rich_help_panel=TRAINING)
 ]
 LearningRate: TypeAlias = Annotated[
     float | None,
-    typer.Option("--learning-rate", "--lr", help="0.001 unless said.", rich_help_panel=TRAINING),
+    typer.Option("--learning-rate", "--lr", help="0.001 by default.", rich_help_panel=TRAINING),
 ]
 Precision: TypeAlias = Annotated[
     str | None, typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=TRAINING)

@@ -76,12 +76,12 @@ def predict(
     ] = None,
     calibrate_split: Annotated[
         str | None,
-        typer.Option(help="Its split; that of SOURCE unless said.", rich_help_panel=_ABSTAINING),
+        typer.Option(help="Its split; that of SOURCE by default.", rich_help_panel=_ABSTAINING),
     ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
-            help=f"With which the bound holds; {_CONFIDENCE:g} unless said.",
+            help=f"With which the bound holds; {_CONFIDENCE:g} by default.",
             rich_help_panel=_ABSTAINING,
         ),
     ] = None,
@@ -132,7 +132,7 @@ def predict(
             "--output",
             "--out",
             "-o",
-            help=f"Where to write, .csv or .parquet; {_DEFAULT} unless said.",
+            help=f"Where to write, .csv or .parquet; {_DEFAULT} by default.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,

@@ -119,7 +119,7 @@ def train(
     ] = None,
     learning_rate: options.LearningRate = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="0 unless said.", rich_help_panel=TRAINING)
+        float | None, typer.Option(help="0 by default.", rich_help_panel=TRAINING)
     ] = None,
     schedule: Annotated[
         str | None,

@@ -122,7 +122,7 @@ def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) ->
 
 
 def _found(table: "pa.Table", apart: Sequence[str]) -> list[str]:
-    """The columns that may be features, unless said."""
+    """The columns that are features by default."""
     return [name for name in table.column_names if name not in apart and not _is_index(table, name)]
 
 

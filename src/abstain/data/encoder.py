@@ -51,7 +51,7 @@ class Encoder(ABC):
             )
 
     def to_model(self, batch: Tensor) -> Tensor:
-        """An encoded batch, on the device, as the model takes it; the identity unless said."""
+        """An encoded batch, on the device, as the model takes it; the identity by default."""
         return batch
 
     @abstractmethod

@@ -56,8 +56,8 @@ def load(
             DataFrame, a torch or Hugging Face dataset.
         split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
             a single file, is its own `train`.
-        label: the label column, or the key of an `.npz`; "label" unless said.
-        features: the feature columns; found by looking unless said. In a table, text that repeats
+        label: the label column, or the key of an `.npz`; "label" by default.
+        features: the feature columns; found by looking by default. In a table, text that repeats
             counts as categories, a date as a number, and values may be missing.
         ignore: columns that are no features, such as a number for each customer.
         weights: how much each sample is to count in training: a column (or the key of an `.npz`),
@@ -69,7 +69,7 @@ def load(
         cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width; those of several sizes are scaled to
-            their median ones, at most 64, unless said.
+            their median ones, at most 64 by default.
         to_show: True where other features are trained on: images may then differ in size or be
             missing, and a table needs no columns but its labels.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.

@@ -22,9 +22,9 @@ class LossOptions(TypedDict, total=False):
     weight: Tensor | None
     """(m) weights of the classes."""
     ignore_index: int
-    """A label that does not count; −100 unless said."""
+    """A label that does not count; −100 by default."""
     reduction: Reduction
-    """"mean" unless said."""
+    """"mean" by default."""
     label_smoothing: float
     """In [0, 1]: the share of the label that is spread evenly over the m classes."""
     check: bool

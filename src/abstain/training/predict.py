@@ -58,7 +58,7 @@ def predict_from(
         compare: Read the labels of the source too, for `agreement` and `aurc`.
         show: Show progress, where there is a terminal.
         **options: For `abstain.data.load`: `split`, `label`, `skip_bad`, …. Columns, label column
-            and image size are those of the training unless said. `features` may name an `.npy`,
+            and image size are those of the training by default. `features` may name an `.npy`,
             as for the training.
 
     >>> from tempfile import TemporaryDirectory
