@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import torch
 
 from abstain.arguments import typed
+from abstain.auditing.caution import caution_of
 from abstain.auditing.reviewed import Kept, keep_answers, kept_sample, read_answers, rows_of
 from abstain.data import LabeledData
 from abstain.data.cache import publish
@@ -56,12 +56,10 @@ BUDGET = 100
 
 MEASURED_CONFIDENCE = 0.95
 """How often an interval that was measured on a random sample covers, whatever the noise."""
-_TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
-_ENOUGH = 30  # answers: fewer say less than the estimate does
+_ENOUGH = 30  # answers to a random sample: fewer say less than the estimate does
 
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
-_HARDLY, _CHANCES = 0.1, 3.0  # part of what a guess misses, and standard errors of it
 _SHOWN_PAIRS = 50
 
 
@@ -126,7 +124,7 @@ class Audit:
         None before enough of it was: a few answers say less than the estimate does.
         """
         places = self._checked_places
-        if self.sample is None or len(places) < min(_ENOUGH, len(self.data)):
+        if self.sample is None or len(places) < self.enough:
             return None
         rows = self.sample.rows[places]
         wrong = self.verdict.reviewed[rows] != self.given[rows]
@@ -151,6 +149,11 @@ class Audit:
         random = [k for k, row in enumerate(rows.tolist()) if self.data.ids[row] in self.kept.drawn]
         reached = rows[: max(random, default=-1) + 1]
         return np.flatnonzero(self.verdict.is_reviewed[reached])
+
+    @property
+    def enough(self) -> int:
+        """Answers to a random sample from which on they measure the noise rate."""
+        return min(_ENOUGH, len(self.data))
 
     @property
     def checked(self) -> int:
@@ -232,56 +235,7 @@ class Audit:
     @property
     def caution(self) -> str | None:
         """What the noise rate rests on, and what would make it certain; None once measured."""
-        if self.measured or len(self.kept.answers) == len(self.data):
-            return None
-        return f"{self._weakness()}This is {self._what_it_is()} {self._what_to_do()}"
-
-    def _weakness(self) -> str:
-        if (held_out := self.held_out) is not None and self._is_like_a_guess(held_out):
-            which = "held-out labels" if self.trained else "labels"
-            better = (
-                "Embeddings of a pretrained network (--features)"
-                if self.trained
-                else "Probabilities of a better model"
-            )
-            return (
-                f"The model predicted {held_out.accuracy:.0%} of the {which}, hardly more than the "
-                "commonest class alone would: most doubts may be its own errors. "
-                f"{better} may tell more. "
-            )
-        if self.trained and held_out is None:
-            return (
-                f"The method {self.trained.recipe.method} holds out no labels: labels that it "
-                "memorised pass for right ones. The method auto notices them. "
-            )
-        return ""
-
-    def _what_it_is(self) -> str:
-        reviewed = len(self.kept.answers)
-        what = f"the labels and {reviewed:,} reviewed ones" if reviewed else "the labels alone"
-        return (
-            f"an estimate from {what}: it was learnt on other data sets, and errors that follow "
-            "the inputs cannot be seen."
-        )
-
-    def _what_to_do(self) -> str:
-        size = min(_TO_CHECK, len(self.data))
-        if self.sample is not None:
-            return (
-                f"Of {many(len(self.sample.rows), 'label')} drawn at random, {self.checked:,} are "
-                f"checked, in a file that holds no others; from {min(_ENOUGH, len(self.data))} on "
-                "they measure the rate."
-            )
-        to_know = f"To know the rate to within about 5 points, check {size} labels"
-        if self.folder is None:
-            return f"{to_know}: audit into a folder, then abstain sample FOLDER --size {size}"
-        return f"{to_know}: abstain sample {quote(str(self.folder))} --size {size}"
-
-    def _is_like_a_guess(self, held_out: HeldOut) -> bool:
-        """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
-        missed = 1 - np.bincount(self.given).max() / len(self.data)
-        fewer = missed - held_out.disagreement
-        return bool(fewer <= _HARDLY * missed and fewer <= _CHANCES * held_out.standard_error)
+        return caution_of(self)
 
     @property
     def budget(self) -> int:

@@ -1,0 +1,73 @@
+"""What a noise rate rests on, and what would make it certain, in plain words."""
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from abstain.data.wording import many
+from abstain.scores.held_out import HeldOut
+
+if TYPE_CHECKING:
+    from abstain.auditing.result import Audit
+
+_TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
+_HARDLY, _ERRORS = 0.1, 3.0  # part of what a guess misses, and standard errors of it
+
+
+def caution_of(audit: "Audit") -> str | None:
+    """What to know before one believes the noise rate of an audit; None once it is measured."""
+    if audit.measured or len(audit.kept.answers) == len(audit.data):
+        return None
+    return f"{_weakness(audit)}This is {_what_it_is(audit)} {_what_to_do(audit)}"
+
+
+def _weakness(audit: "Audit") -> str:
+    if (held_out := audit.held_out) is not None and _is_like_a_guess(audit, held_out):
+        which = "held-out labels" if audit.trained else "labels"
+        better = (
+            "Embeddings of a pretrained network (--features)"
+            if audit.trained
+            else "Probabilities of a better model"
+        )
+        return (
+            f"The model predicted {held_out.accuracy:.0%} of the {which}, hardly more than the "
+            "commonest class alone would: most doubts may be its own errors. "
+            f"{better} may tell more. "
+        )
+    if audit.trained and held_out is None:
+        return (
+            f"The method {audit.trained.recipe.method} holds out no labels: labels that it "
+            "memorised pass for right ones. The method auto notices them. "
+        )
+    return ""
+
+
+def _is_like_a_guess(audit: "Audit", held_out: HeldOut) -> bool:
+    """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
+    missed = 1 - np.bincount(audit.given).max() / len(audit.data)
+    fewer = missed - held_out.disagreement
+    return bool(fewer <= _HARDLY * missed and fewer <= _ERRORS * held_out.standard_error)
+
+
+def _what_it_is(audit: "Audit") -> str:
+    reviewed = len(audit.kept.answers)
+    what = f"the labels and {reviewed:,} reviewed ones" if reviewed else "the labels alone"
+    return (
+        f"an estimate from {what}: it was learnt on other data sets, and errors that follow the "
+        "inputs cannot be seen."
+    )
+
+
+def _what_to_do(audit: "Audit") -> str:
+    size = min(_TO_CHECK, len(audit.data))
+    if audit.sample is not None:
+        return (
+            f"Of {many(len(audit.sample.rows), 'label')} drawn at random, {audit.checked:,} are "
+            f"checked, in a file that holds no others; from {audit.enough} on they measure the "
+            "rate."
+        )
+    to_know = f"To know the rate to within about 5 points, check {size} labels"
+    if audit.folder is None:
+        return f"{to_know}: audit into a folder, then abstain sample FOLDER --size {size}"
+    return f"{to_know}: abstain sample {quote(str(audit.folder))} --size {size}"
