@@ -232,7 +232,7 @@ def _show_end(
     if as_json:
         typer.echo(json.dumps(_as_json(outcome, written, known, scale, kept), indent=2))
         return
-    from abstain.data.wording import many
+    from abstain.support.wording import many
 
     console = Console(highlight=False, soft_wrap=True)
     if outcome is not None:

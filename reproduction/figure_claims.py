@@ -7,7 +7,7 @@ import numpy as np
 
 from abstain import theory
 from abstain.data import BUILTIN
-from abstain.data.wording import many
+from abstain.support.wording import many
 from reproduction import critical
 from reproduction.claims import Claim, judge, not_run
 from reproduction.evidence import Evidence, curves, first_at_most, summary

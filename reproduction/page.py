@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abstain.data.wording import many
+from abstain.support.wording import many
 from reproduction import trials
 from reproduction.claims import Claim, table_claims
 from reproduction.evidence import Evidence, Stat

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from abstain.errors import AbstainError
+from abstain.support.files import publish
 from reproduction.record import Record
 
 HISTORY = (
@@ -46,10 +47,8 @@ def write_results(path: Path, records: Iterable[Record]) -> None:
             *((f"history_{name}", numbers) for name in HISTORY),
         ]
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    pq.write_table(pa.Table.from_pylist(rows, schema), temporary, compression="zstd")
-    temporary.replace(path)
+    table = pa.Table.from_pylist(rows, schema)
+    publish(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
 def read_results(folder: Path) -> dict[str, Record]:

@@ -3,13 +3,13 @@
 import json
 import logging
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from abstain.errors import AbstainError
+from abstain.support.files import publish_text
 from reproduction.record import Record
 
 _log = logging.getLogger(__name__)
@@ -29,18 +29,9 @@ class Store:
     def put(self, record: Record) -> Path:
         """Write a record; another process that writes the same one at once does no harm."""
         path = self.folder / f"{record.name}.json"
-        temporary = path.with_name(f".{record.name}-{os.getpid()}-{secrets.token_hex(4)}")
-        try:
-            with self._writing():
-                with temporary.open("w", encoding="utf-8") as stream:
-                    json.dump(record.as_json(), stream, allow_nan=False, ensure_ascii=False)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                temporary.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        text = json.dumps(record.as_json(), allow_nan=False, ensure_ascii=False)
+        with self._writing():
+            publish_text(path, text)
         return path
 
     def check(self) -> None:

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from abstain.data import BUILTIN, LabeledData, fit_encoder, load
-from abstain.data.cache import cache_folder, publish
+from abstain.data.cache import cache_folder
 from abstain.errors import AbstainError, DataError
+from abstain.support.files import publish
 
 _TOKENS = "abstain-paper-{}-tokens.safetensors"
 

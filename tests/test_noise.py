@@ -401,7 +401,7 @@ def test_a_reader_of_the_old_file_is_not_disturbed(tmp_path):
 
 
 def test_saving_into_a_missing_folder_says_so(tmp_path):
-    with pytest.raises(AbstainError, match="path must be writable"):
+    with pytest.raises(AbstainError, match="path must lie in a folder that exists"):
         make().save(tmp_path / "missing" / "noise.npz")
 
 

@@ -1,4 +1,3 @@
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -28,11 +27,10 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
 def test_a_record_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     store = Store(tmp_path)
 
-    def half(value, stream, **_):
-        stream.write('{"run": ')
+    def killed(_descriptor):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(json, "dump", half)
+    monkeypatch.setattr("os.fsync", killed)  # the text is written, and not yet in its place
     with pytest.raises(KeyboardInterrupt):
         store.put(hand_made(tiny_run()))
     assert list(tmp_path.iterdir()) == []

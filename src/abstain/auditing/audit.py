@@ -22,7 +22,6 @@ from abstain.auditing.reviewed import Kept, kept_answers, kept_sample, read_answ
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.wording import many, some
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,
@@ -33,6 +32,7 @@ from abstain.scores.evidence import (
 from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
+from abstain.support.wording import many, some
 from abstain.training.folder import RunFolder
 from abstain.training.recipe import DEFAULT_METHOD, Recipe
 from abstain.training.run import train

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abstain.data.wording import many
 from abstain.scores.held_out import HeldOut
+from abstain.support.wording import many
 
 if TYPE_CHECKING:
     from abstain.auditing.result import Audit

@@ -23,9 +23,6 @@ from abstain.arguments import typed
 from abstain.auditing.caution import caution_of
 from abstain.auditing.reviewed import Kept, keep_answers, kept_sample, read_answers, rows_of
 from abstain.data import LabeledData
-from abstain.data.cache import publish
-from abstain.data.require import require
-from abstain.data.wording import many
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
@@ -34,6 +31,9 @@ from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample, measured_rate, wrong_unchecked
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.scores.verdict import CONFIDENCE, Verdict, judge
+from abstain.support.files import publish, publish_text
+from abstain.support.optional import require
+from abstain.support.wording import many
 from abstain.training.folder import RunFolder
 from abstain.training.trained import Trained
 
@@ -361,7 +361,7 @@ class Audit:
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
-            publish(place / "summary.json", lambda path: _write_text(path, text))
+            publish_text(place / "summary.json", text)
 
 
 def detected(verdict: Verdict, data: LabeledData) -> Detection:
@@ -376,7 +376,3 @@ def detected(verdict: Verdict, data: LabeledData) -> Detection:
 def _plain(interval: Interval) -> dict[str, float | None]:
     """As JSON can say it: a class without labels has a share of none."""
     return {name: x if x == x else None for name, x in asdict(interval).items()}
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

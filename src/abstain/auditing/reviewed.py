@@ -16,11 +16,11 @@ import numpy as np
 
 from abstain.arguments import typed
 from abstain.data import LabeledData
-from abstain.data.cache import publish
-from abstain.data.require import require
-from abstain.data.wording import many, some
 from abstain.errors import AbstainError
 from abstain.scores.sampling import Sample, draw
+from abstain.support.files import publish
+from abstain.support.optional import require
+from abstain.support.wording import many, some
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ from abstain.arguments import typed
 from abstain.auditing.result import FORMAT
 from abstain.data import LabeledData, load
 from abstain.data.given_features import is_feature_file
-from abstain.data.require import require
 from abstain.errors import AbstainError
+from abstain.support.optional import require
 from abstain.training.sources import reading, recalled
 
 if TYPE_CHECKING:

@@ -144,9 +144,9 @@ def _audit(
 
 
 def _say(verdict: "Audit", report: Path) -> None:
-    from abstain.data.wording import many
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
+    from abstain.support.wording import many
 
     console = Console(highlight=False)
     rate = verdict.noise_rate

@@ -74,8 +74,8 @@ def get(
     """Fetch and decode a built-in set, so that later runs start at once."""
     from abstain.data import BUILTIN, load
     from abstain.data.cache import cache_folder
-    from abstain.data.wording import did_you_mean, some
     from abstain.errors import DataError
+    from abstain.support.wording import did_you_mean, some
 
     if name not in BUILTIN:
         raise DataError(

@@ -84,8 +84,8 @@ def export(
         if value is not None and fix not in (None, "relabel"):
             raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
     from abstain.auditing.saved import SavedAudit
-    from abstain.data.wording import many
     from abstain.report.export import SURE_ENOUGH
+    from abstain.support.wording import many
 
     saved = SavedAudit.open(audit)
     sure = SURE_ENOUGH if min_confidence is None else min_confidence

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from abstain.cli import options
 from abstain.cli.options import DATA, said
-from abstain.data.wording import many
 from abstain.errors import AbstainError
+from abstain.support.wording import many
 
 if TYPE_CHECKING:
     from abstain.training.predictions import Predictions

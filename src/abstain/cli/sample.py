@@ -37,8 +37,8 @@ def sample(
     the labels alone cannot promise that. A larger --size later goes on where this one ended.
     """
     from abstain.auditing.saved import SavedAudit
-    from abstain.data.wording import many
     from abstain.report.to_check import export_sample
+    from abstain.support.wording import many
 
     saved = SavedAudit.open(audit)
     place = out or Path(f"{saved.folder.resolve().name}-to-check.csv")

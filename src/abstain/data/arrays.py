@@ -16,8 +16,8 @@ from abstain.data.ids import NumberedIds
 from abstain.data.layout import canonical, pick
 from abstain.data.options import Options
 from abstain.data.weights import with_weights
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.wording import some
 
 _INPUT_KEYS = ("x", "inputs", "features", "images", "data")
 _LABEL_KEYS = ("y", "label", "labels", "target", "targets")

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abstain.data.cache import fingerprint, publish
+from abstain.data.cache import fingerprint
 from abstain.data.layout import TABLE_SUFFIXES
 from abstain.data.options import Options
-from abstain.data.require import require
 from abstain.data.rows import ArrowRows
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.files import publish
+from abstain.support.optional import require
+from abstain.support.wording import some
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ import torch
 
 from abstain.data.contract import LabeledData
 from abstain.data.encoder import blocks
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.wording import some
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")  # Python reads more of ISO 8601 than Arrow does
 

@@ -9,9 +9,7 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from torch import Tensor
 
 from abstain.data.contract import LabeledData
 from abstain.data.ids import NumberedIds
+from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
 _VERSION = 1  # of the decoded form: raise it when decoding changes
@@ -143,24 +142,6 @@ def read_entry(path: Path) -> LabeledData | None:
         scaled=about.get("scaled", False),  # entries of earlier versions say nothing of it
         columns=tuple(about["columns"]),
     )
-
-
-def publish(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file, then rename it into place, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
-    try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        write(temporary)
-        temporary.chmod(mode)  # safetensors makes files private, but a cache may be shared
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

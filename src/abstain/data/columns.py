@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from abstain.data.contract import Kind
 from abstain.data.images import SUFFIXES
 from abstain.data.table_numbers import holds_dates, is_text
-from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError, MissingColumnError
+from abstain.support.wording import did_you_mean, some
 
 if TYPE_CHECKING:
     import pyarrow as pa

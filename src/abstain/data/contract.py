@@ -9,8 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from torch import Tensor
 
-from abstain.data.wording import many
 from abstain.errors import DataError
+from abstain.support.wording import many
 
 Kind: TypeAlias = Literal["image", "table", "text"]
 

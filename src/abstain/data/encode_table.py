@@ -16,8 +16,8 @@ from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
 from abstain.data.finite import check_finite
 from abstain.data.spread import is_beyond, spread_of
-from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, many, some
 
 _MOST_CATEGORIES = 256
 """Of one column: each becomes an input of the network."""

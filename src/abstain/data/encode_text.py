@@ -13,9 +13,9 @@ from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoder import BLOCK, FILE, Encoder, LazyEncoded
-from abstain.data.require import require
 from abstain.data.word_vectors import read_vectors
 from abstain.errors import DataError
+from abstain.support.optional import require
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from abstain.data.wording import many, some
 from abstain.errors import DataError
+from abstain.support.wording import many, some
 
 
 def check_finite(

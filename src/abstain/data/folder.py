@@ -11,8 +11,8 @@ from abstain.data.contract import LabeledData
 from abstain.data.images import SUFFIXES, list_images, read_images
 from abstain.data.layout import TABLE_SUFFIXES, pick, split_folders, subfolders
 from abstain.data.options import Options
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.wording import some
 
 
 @dataclass(frozen=True)

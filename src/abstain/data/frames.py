@@ -4,11 +4,11 @@ from pathlib import Path
 
 from abstain.data.contract import LabeledData
 from abstain.data.options import Options
-from abstain.data.require import require
 from abstain.data.rows import ArrowRows
 from abstain.data.tabular import read_arrow
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.optional import require
+from abstain.support.wording import some
 
 
 def read_frame(source: object, options: Options) -> LabeledData:

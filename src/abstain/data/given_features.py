@@ -10,8 +10,8 @@ import torch
 
 from abstain.data.contract import LabeledData
 from abstain.data.finite import check_finite
-from abstain.data.wording import many
 from abstain.errors import DataError
+from abstain.support.wording import many
 
 SUFFIX = ".npy"
 

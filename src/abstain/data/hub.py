@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abstain.data.cache import cached, fingerprint, publish
+from abstain.data.cache import cached, fingerprint
 from abstain.data.contract import LabeledData
 from abstain.data.hub_fetch import fetch
 from abstain.data.layout import canonical, pick
@@ -12,6 +12,7 @@ from abstain.data.options import Options
 from abstain.data.rows import ArrowRows
 from abstain.data.tabular import read_arrow
 from abstain.errors import DataError
+from abstain.support.files import publish
 
 if TYPE_CHECKING:
     import datasets

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from abstain.data.require import require
-from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
+from abstain.support.optional import require
+from abstain.support.wording import did_you_mean, some
 
 if TYPE_CHECKING:
     import datasets

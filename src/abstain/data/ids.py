@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.wording import some
 
 
 @dataclass(frozen=True)

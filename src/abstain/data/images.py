@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from abstain.data.contract import Inputs
-from abstain.data.require import require
-from abstain.data.wording import many, some
 from abstain.errors import DataError
+from abstain.support.optional import require
+from abstain.support.wording import many, some
 
 if TYPE_CHECKING:
     from PIL.Image import Image

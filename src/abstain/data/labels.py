@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from abstain.data.wording import did_you_mean, many, some
 from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, many, some
 
 RawLabels: TypeAlias = Sequence[object] | NDArray[Any]
 """Labels as a source has them: numbers, texts, anything that names a class."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from abstain.data.wording import many, some
 from abstain.errors import DataError
+from abstain.support.wording import many, some
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 _ALIASES = {

@@ -20,8 +20,8 @@ from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, 
 from abstain.data.options import Options
 from abstain.data.tabular import read_files, source_name
 from abstain.data.weights import is_weight_file, read_weights
-from abstain.data.wording import did_you_mean, some
 from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, some
 
 Source: TypeAlias = object
 """A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abstain.data.wording import did_you_mean
+from abstain.support.wording import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

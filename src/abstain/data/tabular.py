@@ -28,8 +28,8 @@ from abstain.data.options import Options
 from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
 from abstain.data.table_numbers import as_numbers, categories_of, holds_dates, unknown_categories
 from abstain.data.weights import with_weights
-from abstain.data.wording import did_you_mean, many
 from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, many
 
 if TYPE_CHECKING:
     import pyarrow as pa

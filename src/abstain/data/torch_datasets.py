@@ -13,8 +13,8 @@ from abstain.data.assemble import Found, assemble
 from abstain.data.contract import Kind, LabeledData
 from abstain.data.ids import NumberedIds
 from abstain.data.options import Options
-from abstain.data.wording import some
 from abstain.errors import DataError
+from abstain.support.wording import some
 
 Samples: TypeAlias = Any  # torch's Dataset promises neither a length nor a kind of sample
 Sample: TypeAlias = Any

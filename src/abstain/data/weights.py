@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from abstain.data.contract import LabeledData
-from abstain.data.require import require
-from abstain.data.wording import many, some
 from abstain.errors import DataError
+from abstain.support.optional import require
+from abstain.support.wording import many, some
 
 _SUFFIXES = (".csv", ".parquet", ".npy")
 COLUMN = "weight"

@@ -19,9 +19,9 @@ from abstain import __version__
 from abstain.arguments import typed
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
-from abstain.data.cache import publish
 from abstain.errors import AbstainError
 from abstain.report.samples import data_uri
+from abstain.support.files import publish_text
 
 CHOICES = "label"
 _SHOWN: Mapping[str, tuple[str, str]] = {
@@ -58,8 +58,8 @@ def export_label_studio(
     tasks = _tasks(audit, data, flagged=flagged, url=url)
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     try:
-        publish(target, lambda place: _write(place, text))
-        publish(target.with_suffix(".xml"), lambda place: _write(place, interface(data)))
+        publish_text(target, text, errors="replace")
+        publish_text(target.with_suffix(".xml"), interface(data), errors="replace")
     except OSError as error:
         raise AbstainError(
             f"out must be a file that can be written, got {target}: {error}"
@@ -138,7 +138,3 @@ def _shown(data: LabeledData, index: int, url: str | None) -> object:
     if url is not None:
         return url + ("" if url.endswith(("/", "=")) else "/") + quote(data.ids[index])
     return data_uri(as_tensor(data.inputs[index]).numpy(), side=_SIDE)[0]
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="replace")

@@ -25,6 +25,7 @@ from abstain.noise.checks import (
 )
 from abstain.noise.corruption import corrupt, instance_dependent
 from abstain.noise.matrices import TRANSITIONS, check_transition, transition
+from abstain.support.files import publish
 
 _FORMAT = "abstain-noise-1"
 _INSTANCE = "instance"
@@ -145,16 +146,10 @@ class NoiseManifest:
         if self.matrix is not None:
             arrays["matrix"] = self.matrix
         arrays["header"] = np.array(json.dumps(header))
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        if not target.absolute().parent.is_dir():
+            raise AbstainError(f"path must lie in a folder that exists, got {target}")
         try:
-            try:
-                with partial.open("wb") as file:
-                    np.savez_compressed(file, **arrays)
-                    file.flush()
-                    os.fsync(file.fileno())
-                partial.replace(target)
-            finally:
-                partial.unlink(missing_ok=True)
+            publish(target, lambda path: _save(path, arrays))
         except OSError as error:
             raise AbstainError(f"path must be writable, got {target}: {error}") from error
 
@@ -242,3 +237,8 @@ def _installed_version() -> str:
         return metadata.version("abstain")
     except metadata.PackageNotFoundError:  # run from a source tree
         return "unknown"
+
+
+def _save(path: Path, arrays: Mapping[str, Any]) -> None:
+    with path.open("wb") as file:  # by its name alone, NumPy would add an ending
+        np.savez_compressed(file, **arrays)

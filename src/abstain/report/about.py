@@ -5,12 +5,12 @@ from shlex import quote
 
 from abstain.auditing.result import Audit
 from abstain.data.given_features import is_feature_file
-from abstain.data.wording import some
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
 from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
+from abstain.support.wording import some
 from abstain.training.trained import Trained
 
 

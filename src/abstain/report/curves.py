@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from abstain import theory
 from abstain.auditing.result import Audit
-from abstain.data.wording import many
 from abstain.report.charts import Line, Mark, histogram, line_chart
 from abstain.report.layout import chart, section
 from abstain.report.markup import Markup
 from abstain.report.numbers import percent
 from abstain.scores.selective import risk_coverage
+from abstain.support.wording import many
 from abstain.training.history import Row
 from abstain.training.stopping import AnalyticalStop
 from abstain.training.trained import Trained

@@ -16,10 +16,8 @@ from abstain.arguments import typed
 from abstain.auditing.reviewed import OWN_FILES
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
-from abstain.data.cache import publish
 from abstain.data.given_features import SUFFIX, is_feature_file, with_features
 from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
-from abstain.data.require import require
 from abstain.errors import AbstainError
 from abstain.report.repair import (
     Repaired,
@@ -29,6 +27,8 @@ from abstain.report.repair import (
     repair,
     with_weights,
 )
+from abstain.support.files import publish
+from abstain.support.optional import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,11 +3,11 @@
 import re
 
 from abstain.auditing.result import Audit
-from abstain.data.wording import many
 from abstain.report.charts import interval_scale
 from abstain.report.layout import number
 from abstain.report.markup import Child, Markup, cut, element, foreign
 from abstain.report.numbers import count, expectation, percent, rough, rough_interval
+from abstain.support.wording import many
 
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 

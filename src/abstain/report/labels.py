@@ -1,12 +1,12 @@
 """The labels themselves: the worst first, and those that contradict each other."""
 
 from abstain.auditing.result import Audit
-from abstain.data.wording import many
 from abstain.report.charts import bar
 from abstain.report.layout import class_name, sample_id, section
 from abstain.report.markup import Markup, element
 from abstain.report.numbers import percent
 from abstain.report.samples import Samples
+from abstain.support.wording import many
 
 # How many are shown at once, and how many more on request.
 _SHOWN = {"image": (24, 48), "text": (12, 24), "table": (8, 24)}

@@ -10,7 +10,6 @@ from pathlib import Path
 from abstain import __version__
 from abstain.arguments import typed
 from abstain.auditing.result import Audit
-from abstain.data.cache import publish
 from abstain.errors import AbstainError
 from abstain.report.about import how, how_to_go_on
 from abstain.report.curves import scores, training
@@ -19,6 +18,7 @@ from abstain.report.labels import duplicates, worst_labels
 from abstain.report.markup import Markup, element, foreign, verbatim
 from abstain.report.numbers import rough
 from abstain.report.tables import class_pairs, per_class, review
+from abstain.support.files import publish_text
 
 
 @typed()
@@ -34,7 +34,7 @@ def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
     """
     text = render(audit)
     try:
-        publish(Path(path), lambda temporary: _write(temporary, text))
+        publish_text(Path(path), text)
     except OSError as error:
         raise AbstainError(f"the report must be writable, got {path}: {error}") from error
 
@@ -87,7 +87,3 @@ def _footer() -> Markup:
     return element(
         "footer", f"Made by abstain {__version__} on ", foreign(date.today().isoformat())
     )
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

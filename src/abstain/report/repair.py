@@ -20,8 +20,8 @@ from abstain.data import LabeledData
 from abstain.data.arrow_files import read_rows
 from abstain.data.columns import label_column
 from abstain.data.options import Options
-from abstain.data.require import require
 from abstain.errors import AbstainError
+from abstain.support.optional import require
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from torch import Tensor, as_tensor
 
 from abstain.data import LabeledData
-from abstain.data.require import require
 from abstain.data.spread import spread_of
-from abstain.data.wording import many
 from abstain.report.markup import Markup, cut, element, foreign
+from abstain.support.optional import require
+from abstain.support.wording import many
 
 _SIDE = 112
 _LEAST_PIXELS, _PIXELATED = 20, 64

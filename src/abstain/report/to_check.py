@@ -17,11 +17,11 @@ from abstain.auditing.reviewed import (
     read_answers,
 )
 from abstain.auditing.saved import SavedAudit
-from abstain.data.require import require
-from abstain.data.wording import many
 from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
+from abstain.support.optional import require
+from abstain.support.wording import many
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -30,6 +30,7 @@ from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.noise import NoiseManifest
 from abstain.scores.ledger import Ledger
+from abstain.support.files import publish_text
 from abstain.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
@@ -238,10 +239,7 @@ def _fingerprint_of_inputs(data: LabeledData) -> str | None:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Whole or not at all, whenever the process is killed."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    publish_text(path, json.dumps(value, indent=2, default=str) + "\n")
 
 
 def _versions() -> dict[str, str]:

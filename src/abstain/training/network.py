@@ -8,10 +8,10 @@ import torch
 from abstain.data import Encoder, LabeledData
 from abstain.data.encode_table import TableEncoder
 from abstain.data.labels import spelt_alike
-from abstain.data.wording import some
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
+from abstain.support.wording import some
 from abstain.training import coteaching
 from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.folder import make_model

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.arguments import typed
-from abstain.data.cache import publish
-from abstain.data.require import require
 from abstain.errors import AbstainError
 from abstain.scores.selective import RiskThreshold, risk_coverage
+from abstain.support.files import publish
+from abstain.support.optional import require
 
 ScoreName: TypeAlias = Literal["abstention", "softmax", "margin"]
 """By what a model's willingness to answer is judged: little abstention, a likely class, or a class

@@ -14,8 +14,8 @@ from abstain.data import LabeledData, load, splits
 from abstain.data.fitting import divided, fitting
 from abstain.data.given_features import is_feature_file, with_features
 from abstain.data.weights import is_weight_file
-from abstain.data.wording import did_you_mean
 from abstain.errors import AbstainError
+from abstain.support.wording import did_you_mean
 from abstain.training.recipe import Recipe
 
 

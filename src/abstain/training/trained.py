@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from abstain.data import Encoder, LabeledData
-from abstain.data.wording import many
 from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
+from abstain.support.wording import many
 from abstain.training.folder import RunFolder
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
