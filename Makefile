@@ -13,12 +13,21 @@ help:  ## list the targets
 
 setup: .venv/ready  ## make .venv with everything in it
 
-.venv/ready: pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+
+.venv/bin/python:
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+
+# The demo needs less than the tests do, and should not wait for the rest.
+.venv/usable: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) '.[train]'
 	touch $@
 
-demo: setup  ## audit handwritten digits of which 20% were given a wrong label
+.venv/ready: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) '.[dev]'
+	touch .venv/usable $@
+
+demo: .venv/usable  ## audit handwritten digits of which 20% were given a wrong label
 	rm -rf demo-output/audit
 	$(BIN)/abstain audit mnist-5k --flip 0.2 --out demo-output/audit
 
