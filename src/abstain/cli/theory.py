@@ -252,7 +252,7 @@ def _draw(outlook: Outlook, path: Path) -> None:
     axes.set(
         xlim=(0, 1),
         ylim=(0, 1.8 * outlook.untrained),
-        xlabel="share of wrong labels",
+        xlabel="noise rate",
         ylabel="training loss (nats)",
     )
     axes.xaxis.set_major_formatter(PercentFormatter(1))

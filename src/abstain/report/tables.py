@@ -88,7 +88,7 @@ def class_pairs(audit: Audit) -> Markup | None:
 
 
 def per_class(audit: Audit) -> Markup:
-    """Every class with its share of wrong labels, the worst first."""
+    """Every class with its noise rate, the worst first."""
     verdict, m = audit.verdict, audit.data.num_classes
     samples = np.bincount(audit.given, minlength=m).tolist()
     flagged = np.bincount(audit.given[verdict.is_label_issue], minlength=m).tolist()

@@ -121,8 +121,8 @@ def choose_score(
     risk' = r + (1 − r − r/(m − 1)) · risk, so that the least area stays the least: no true labels
     are needed. Where labels are known to be more or less trustworthy, `trust` makes it sharper.
 
-    Take samples that the model was not trained on, or beliefs from before it could learn their
-    labels by heart; else a score is chosen that tells what was memorised.
+    Take samples that the model was not trained on, or beliefs from before it could memorise their
+    labels; else a score is chosen that tells what was memorised.
 
     Args:
         scores: By name, one score per sample, higher where an answer is likelier to be right: say

@@ -61,9 +61,7 @@ class CoTeachingPlan:
     def of(cls, recipe: Recipe) -> "CoTeachingPlan":
         """The plan of a resolved recipe; its warm-up is the plain co-teaching."""
         if recipe.rate is None:
-            raise AbstainError(
-                "rate must be given for co-teaching, got none: it is the share of wrong labels"
-            )
+            raise AbstainError("rate must be given for co-teaching, got none: it is the noise rate")
         return cls(
             rate=recipe.rate,
             epochs=recipe.epochs or 1,

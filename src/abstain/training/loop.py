@@ -56,7 +56,7 @@ class Task:
     weights: Tensor | None = None
     """How much each sample counts, on the device; alike where there are none."""
     hold_out: Batches | None = None
-    """Rows set aside for the validation stop, or for the warm-up; judged by their given labels."""
+    """Rows held out for the validation stop, or for the warm-up; judged by their given labels."""
     everything: Batches | None = None
     """All rows: what is trained on after a warm-up that ends by itself."""
     test: Batches | None = None

@@ -21,9 +21,9 @@ StopName: TypeAlias = Literal["never", "analytical", "validation", "settled"]
 WarmUpEnd: TypeAlias = Literal["fixed", "held-out"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs. More
-# than 30 teach a small one hardly anything but its labels by heart, right and wrong ones.
+# than 30 make a model memorise the labels of a small one, right and wrong ones.
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 4000, 15, 30
-# Fewer samples than this are learnt by heart within a few epochs of cross-entropy: on 134 wines,
+# Fewer samples than this are memorised within a few epochs of cross-entropy: on 134 wines,
 # 20% of them mislabelled, test accuracy is 0.94 after one epoch of it and 0.87 after ten.
 _FEW_SAMPLES = 1000
 
@@ -53,7 +53,7 @@ class Recipe:
     """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two, but only
     one where samples are few."""
     warm_up_ends: WarmUpEnd = "fixed"
-    """After `warm_up` epochs; or by itself, where the loss on labels set aside for it turns, from
+    """After `warm_up` epochs; or by itself, where the loss on held-out labels turns, from
     which epoch the training then goes on, with all labels."""
     average: float | None = None
     """Epochs over which the weights are averaged; the model is then that average."""
@@ -82,7 +82,7 @@ class Recipe:
     """Kind of noise that the analytical stop assumes."""
     patience: int = 5
     hold_out: float = 0.1
-    """Share of the training labels set aside for the validation stop."""
+    """Share of the training labels held out for the validation stop."""
     flip: float = 0.0
     """Share of labels to flip on purpose."""
     flip_kind: str = "symmetric"
@@ -237,7 +237,7 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         return replace(self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff)
 
     def held_out(self, num_samples: int) -> int:
-        """How many samples are set aside, to judge the warm-up or the training by.
+        """How many samples are held out, to judge the warm-up or the training by.
 
         >>> [Recipe.of(method).held_out(1000) for method in ("nll", "ves", "auto")]
         [0, 100, 200]

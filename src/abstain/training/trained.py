@@ -64,7 +64,7 @@ class Trained:
 
 
 def set_aside(recipe: Recipe, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows set aside, if any, and the others."""
+    """Held-out rows, if any, and the others."""
     aside = recipe.held_out(samples)
     if not aside:
         return torch.arange(0), torch.arange(samples)

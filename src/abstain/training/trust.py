@@ -1,7 +1,7 @@
 """How far each given label can be trusted, by what the model has believed of it so far.
 
 The small-stake loss weighs a label by the belief of the moment; a label that one lucky step made
-believable is then learnt by heart. So it is weighed by a memory too: the belief in the given label
+believable is then memorised. So it is weighed by a memory too: the belief in the given label
 over that in the likeliest one, both averaged over the last visits of the sample.
 
     loss_i = trust_i^d_i · √λ_i · (1 − q_y)        with λ_i = 1/Σq², d_i = (m − λ_i)/(m − 1)

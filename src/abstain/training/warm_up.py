@@ -1,8 +1,8 @@
 """A warm-up that ends by itself: cross-entropy for as long as it learns what holds for others too.
 
-Cross-entropy first learns what many labels have in common and then single labels by heart. The
-loss on labels set aside turns where the second outweighs the first, wrong as some of these labels
-are: being wrong in their own way, they are met by nothing that was learnt by heart elsewhere.
+Cross-entropy first learns what many labels have in common, and then memorises single labels. The
+loss on held-out labels turns where the second outweighs the first. Some of these labels are wrong
+as well, but each in its own way: what was memorised elsewhere does not predict them.
 
 Where most labels are wrong that loss hardly moves, and turns while beliefs are still being formed.
 So the model is taken not from the epoch of the least loss but from the last one whose losses,
@@ -20,7 +20,7 @@ _FEWEST_EPOCHS, _SHARE = 3, 10
 # Of all epochs: what is left is enough for beliefs to settle, and a model that was still learning
 # has learnt most of what it would have.
 _LONGEST = 2 / 3
-# Labels set aside: a twentieth, but at least so many, and at most a fifth of the data.
+# Held-out labels: a twentieth, but at least so many, and at most a fifth of the data.
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
 # An epoch is as good as the best if its losses are higher by at most so many standard errors.
 _TOLD_APART = 1.0
@@ -30,7 +30,7 @@ _TOLD_APART = 1.0
 _SLIGHT, _CLEAR = 0.01, 0.1
 # Standard errors by which more labels are met than a guess would meet, to be no chance.
 _BEYOND_CHANCE = 2.0
-# A collapse: labels are met less often than those set aside were, by so many standard errors of
+# A collapse: labels are met less often than held-out ones were, by so many standard errors of
 # these, in so many epochs in a row.
 _ERRORS, _WORSE = 3.0, 2
 
@@ -65,7 +65,7 @@ class WarmUp:
     untaught: float
     """The loss of a model that only knows how frequent the labels are."""
     held_out: int
-    """Labels set aside."""
+    """Held-out labels."""
     epoch: int = 0
     best_epoch: int = 0
     best_loss: float = math.inf
@@ -100,9 +100,9 @@ class WarmUp:
             self.kept_epoch, self.accuracy = self.epoch, accuracy
         waited = self.epoch - self.best_epoch
         # A model that has learnt nothing has no beliefs that a robust loss could build on, and one
-        # that is slow to begin, as recurrent ones are, would be stopped before it has. Where labels
-        # set aside are few and often wrong, what it has learnt may not show in their loss; that it
-        # goes on to learn labels by heart does.
+        # that is slow to begin, as recurrent ones are, would be stopped before it has. Where held-out
+        # labels are few and often wrong, what it has learnt may not show in their loss; that it
+        # goes on to memorise labels does.
         memorises = loss > self.best_loss + _CLEAR * self.untaught
         has_begun = self.best_loss < (1 - _SLIGHT) * self.untaught or memorises
         has_learnt = has_begun or (self.best_loss < self.untaught and self._meets_more_than_a_guess)
@@ -112,7 +112,7 @@ class WarmUp:
 
     @property
     def _meets_more_than_a_guess(self) -> bool:
-        """Whether more labels set aside were met than by guessing one of m equal classes."""
+        """Whether more held-out labels were met than by guessing one of m equal classes."""
         guess = math.exp(-self.untaught)
         error = math.sqrt(guess * (1 - guess) / self.held_out)
         return self.accuracy > guess + _BEYOND_CHANCE * error
