@@ -100,9 +100,9 @@ class WarmUp:
             self.kept_epoch, self.accuracy = self.epoch, accuracy
         waited = self.epoch - self.best_epoch
         # A model that has learnt nothing has no beliefs that a robust loss could build on, and one
-        # that is slow to begin, as recurrent ones are, would be stopped before it has. Where held-out
-        # labels are few and often wrong, what it has learnt may not show in their loss; that it
-        # goes on to memorise labels does.
+        # that is slow to begin, as recurrent ones are, would be stopped before it has. Where
+        # held-out labels are few and often wrong, what it has learnt may not show in their loss;
+        # that it goes on to memorise labels does.
         memorises = loss > self.best_loss + _CLEAR * self.untaught
         has_begun = self.best_loss < (1 - _SLIGHT) * self.untaught or memorises
         has_learnt = has_begun or (self.best_loss < self.untaught and self._meets_more_than_a_guess)
