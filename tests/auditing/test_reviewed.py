@@ -4,13 +4,14 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.reviewed import hand_out, kept_answers, read_answers
+from abstain.auditing.reviewed import hand_out, kept_answers, kept_sample, read_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.cli import main
 from abstain.errors import AbstainError
@@ -83,7 +84,7 @@ def test_reviews_chosen_by_hand_do_not_pass_for_a_random_sample(found, tmp_path)
     worst = [found.data.ids[k] for k in found.order[:40].tolist()]
     knows = found.with_reviewed({id_: truth[id_] for id_ in worst[:20]})
     assert knows.measured is None
-    assert "0 are checked" in knows.caution
+    assert "checked so far: 0" in knows.caution
     assert knows.confidence == 0.9
     assert knows.summary()["reviewed"] == 20
     basis = "estimated from the labels, 20 of them reviewed"
@@ -141,7 +142,7 @@ def test_a_few_answers_do_not_take_the_place_of_the_estimate(found, tmp_path):
     answer(tmp_path / "to-check.csv", truth_of(found), 29)
     few = found.with_reviewed(tmp_path / "to-check.csv")
     assert few.measured is None
-    assert "Of 60 labels drawn at random, 29 are checked" in few.caution
+    assert "A sample of 60 labels was drawn; checked so far: 29" in few.caution
     answer(tmp_path / "to-check.csv", truth_of(found), 30)
     assert found.with_reviewed(tmp_path / "to-check.csv").checked == 30
 
@@ -198,6 +199,9 @@ def test_answers_are_not_written_over(found, tmp_path):
     audit(folder=found.folder, resume=True, reviewed=path)
     export_sample(saved, path, 10)
     assert [row["checked_label"] != "" for row in rows_of(path)] == [True] * 2 + [False] * 8
+    path.write_bytes("id,checked_label\n1,spam é\n".encode("latin-1"))
+    with pytest.raises(AbstainError, match="save it as UTF-8"):
+        export_sample(saved, path, 10)
 
 
 @pytest.mark.parametrize("name", ["sample.parquet", "reviewed.parquet"])
@@ -215,12 +219,74 @@ def test_a_damaged_file_is_named_and_its_place_never_written_to(found, tmp_path,
 def test_spreadsheets_write_as_their_country_does(tmp_path):
     path = tmp_path / "checked.csv"
     path.write_text("\ufeffid;checked_label\n1;a\n 2 ;b\n", encoding="utf-8")
-    assert read_answers(path) == {"1": "a", "2": "b"}
+    assert read_answers(path) == {"1": "a", " 2 ": "b"}
 
 
 def test_a_whole_number_in_a_column_with_gaps_is_its_class(found):
-    assert found.with_reviewed({"1": "2.0"}).reviewed == {"1": "2.0"}
+    assert found.with_reviewed({"1": "2.0"}).reviewed == {"1": "2"}
     assert found.with_reviewed({"1": "2.0"}).verdict.reviewed[1] == 2
+
+
+def test_answers_that_were_filled_in_for_the_reviewer_are_not_new(found, tmp_path):
+    """The worst are reviewed, the sample hands them out filled in, and half of it is answered."""
+    truth = truth_of(found)
+    worst = [found.data.ids[k] for k in found.order[:50].tolist()]
+    knows = found.with_reviewed({id_: truth[id_] for id_ in worst})
+    knows.write(found.folder)
+    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 100)
+    answer(tmp_path / "to-check.csv", truth, 40)
+    drawn = [row["id"] for row in rows_of(tmp_path / "to-check.csv")]
+    assert set(drawn[40:]) & set(worst)  # known, and beyond what anybody went through
+    last = max(k for k in range(40) if drawn[k] not in worst)
+    assert knows.with_reviewed(tmp_path / "to-check.csv").checked == last + 1
+
+
+def test_the_worst_of_a_set_that_was_handed_out_whole_are_no_sample(found, tmp_path):
+    truth = truth_of(found)
+    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 150)
+    worst = [found.data.ids[k] for k in found.order[:60].tolist()]
+    assert found.with_reviewed({id_: truth[id_] for id_ in worst}).measured is None
+    one_by_one = found
+    for id_ in worst[:40]:
+        one_by_one = one_by_one.with_reviewed({id_: truth[id_]})
+    assert one_by_one.measured is None
+
+
+def test_a_sample_that_was_enlarged_meanwhile_counts_whole(found, tmp_path):
+    path, truth = tmp_path / "to-check.csv", truth_of(found)
+    export_sample(SavedAudit.open(found.folder), path, 40)
+    answer(path, truth)
+    knows = found.with_reviewed(path)
+    export_sample(SavedAudit.open(found.folder), tmp_path / "larger.csv", 90)
+    answer(tmp_path / "larger.csv", truth)
+    assert (knows.checked, knows.with_reviewed(tmp_path / "larger.csv").checked) == (40, 90)
+
+
+def test_a_verdict_that_knows_less_does_not_write_over_answers(found):
+    truth = truth_of(found)
+    found.with_reviewed({"1": truth["1"], "2": truth["2"]}).write(found.folder)
+    with pytest.raises(AbstainError, match="with 1 such answer"):
+        found.with_reviewed({"1": truth["1"]}).write(found.folder)
+    assert kept_answers(found.folder).answers == {"1": truth["1"], "2": truth["2"]}
+
+
+def test_a_sample_goes_where_its_answers_go(found, tmp_path):
+    path = tmp_path / "to-check.csv"
+    export_sample(SavedAudit.open(found.folder), path, 40)
+    answer(path, truth_of(found))
+    knows = found.with_reviewed(path)
+    knows.write(tmp_path / "copy")
+    assert (
+        kept_sample(tmp_path / "copy", found.data.ids).rows.tolist() == knows.sample.rows.tolist()
+    )
+
+
+def test_ids_with_spaces_around_them_are_told_apart():
+    x, y = blobs(60)
+    frame = pd.DataFrame(x, columns=list("abcd"), index=[f" {k} " for k in range(60)])
+    frame["label"] = y
+    found = audit(frame, probabilities=0.9 * np.eye(3)[y] + 0.1 / 3)
+    assert found.with_reviewed({" 7 ": "1"}).reviewed == {" 7 ": "1"}
 
 
 def test_a_sample_of_other_data_is_refused(found):

@@ -78,7 +78,7 @@ def test_it_says_what_it_found_how_much_was_right_and_where(here):
     )
     for line in (
         r"labels flagged +\d+",
-        r"of the 100 worst, expected to be wrong +\d+",
+        r"of the 100 worst, estimated to be wrong +\d+",
         r"\d+ errors had been planted, \d+\.\d% of the labels.* count as correct here:",
         r"flagged labels that are wrong +\d",
         r"wrong labels that are flagged +\d",

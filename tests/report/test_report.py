@@ -187,6 +187,17 @@ def test_a_checked_sample_is_said_to_have_measured_the_rate(digits):
     assert 'class="caution"' not in page
 
 
+def test_a_set_that_was_reviewed_whole_is_known(digits):
+    true = digits.data.true.tolist()
+    names = [digits.data.classes[k] for k in true]
+    found = digits.with_reviewed(dict(zip(digits.data.ids, names, strict=True)))
+    page = render(found)
+    assert "<h1><em>" in page
+    assert "known: every label was reviewed" in page
+    for word in ("nan", "None was flagged", "in doubt", "abstain sample", "alone"):
+        assert word not in re.sub(r"<style>.*?</style>|data:image[^\"]*", "", page, flags=re.DOTALL)
+
+
 def test_a_weak_model_is_called_weak():
     """Features that say nothing of the labels: what is doubted was guessed."""
     rng = np.random.default_rng(0)

@@ -18,7 +18,14 @@ from torch import Tensor
 
 from abstain.arguments import typed
 from abstain.auditing.result import Audit, detected
-from abstain.auditing.reviewed import Kept, kept_answers, kept_sample, read_answers, rows_of
+from abstain.auditing.reviewed import (
+    Kept,
+    checked_answers,
+    kept_answers,
+    kept_sample,
+    read_answers,
+    rows_of,
+)
 from abstain.data import LabeledData
 from abstain.data.fingerprints import fingerprints
 from abstain.data.given_features import is_feature_file, with_features
@@ -146,7 +153,7 @@ def _verdict(
     kept = Kept() if place is None else kept_answers(place)
     if answers is not None:
         handed_out = set() if sample is None else {data.ids[row] for row in sample.rows.tolist()}
-        kept = kept.with_more(answers, handed_out)
+        kept = kept.with_more(checked_answers(answers, data), handed_out)
     verdict = judge(evidence, given, data.num_classes, rows_of(kept.answers, data))
     # True labels may be looked at only where they are the labels before errors were planted.
     was_planted = trained and trained.recipe.flip and data.true is not None

@@ -17,7 +17,7 @@ _HARDLY, _ERRORS = 0.1, 3.0  # part of what a guess misses, and standard errors 
 
 def caution_of(audit: "Audit") -> str | None:
     """What to know before one believes the noise rate of an audit; None once it is measured."""
-    if audit.measured or len(audit.kept.answers) == len(audit.data):
+    if audit.measured or audit.is_known:
         return None
     return f"{_weakness(audit)}This is {_what_it_is(audit)} {_what_to_do(audit)}"
 
@@ -52,7 +52,9 @@ def _is_like_a_guess(audit: "Audit", held_out: HeldOut) -> bool:
 
 def _what_it_is(audit: "Audit") -> str:
     reviewed = len(audit.kept.answers)
-    what = f"the labels and {reviewed:,} reviewed ones" if reviewed else "the labels alone"
+    what = "the labels alone"
+    if reviewed:
+        what = f"the labels and {many(reviewed, 'reviewed one')}"
     return (
         f"an estimate from {what}: it was learnt on other data sets, and errors that follow the "
         "inputs cannot be seen."
@@ -61,11 +63,12 @@ def _what_it_is(audit: "Audit") -> str:
 
 def _what_to_do(audit: "Audit") -> str:
     size = min(_TO_CHECK, len(audit.data))
-    if audit.sample is not None:
+    if audit.sample is not None and audit.folder is not None:
         return (
-            f"Of {many(len(audit.sample.rows), 'label')} drawn at random, {audit.checked:,} are "
-            f"checked, in a file that holds no others; from {audit.enough} on they measure the "
-            "rate."
+            f"A sample of {many(len(audit.sample.rows), 'label')} was drawn; checked so far: "
+            f"{audit.checked:,}, from the top and in a file that holds no others. From "
+            f"{audit.enough} on they measure the rate: abstain audit --resume "
+            f"{quote(str(audit.folder))} --reviewed FILE"
         )
     to_know = f"To know the rate to within about 5 points, check {size} labels"
     if audit.folder is None:

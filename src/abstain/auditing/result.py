@@ -21,7 +21,16 @@ import torch
 
 from abstain.arguments import typed
 from abstain.auditing.caution import caution_of
-from abstain.auditing.reviewed import Kept, keep_answers, kept_sample, read_answers, rows_of
+from abstain.auditing.reviewed import (
+    Kept,
+    checked_answers,
+    keep_answers,
+    keep_sample,
+    kept_answers,
+    kept_sample,
+    read_answers,
+    rows_of,
+)
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
@@ -57,6 +66,7 @@ BUDGET = 100
 MEASURED_CONFIDENCE = 0.95
 """How often an interval that was measured on a random sample covers, whatever the noise."""
 _ENOUGH = 30  # answers to a random sample: fewer say less than the estimate does
+_GAPS = 0.1  # of a sample that may be left out, as nobody could tell
 
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
@@ -108,13 +118,17 @@ class Audit:
     @property
     def basis(self) -> str:
         """What the noise rate rests on: the two kinds of interval are never mixed."""
-        reviewed = len(self.kept.answers)
-        if reviewed == len(self.data):
-            return "known: every label was reviewed"
-        if self.measured:
+        if self.measured and not self.is_known:
             return f"measured on {many(self.checked, 'label')} checked at random"
-        if reviewed:
-            return f"estimated from the labels, {reviewed:,} of them reviewed"
+        return self.estimate_basis
+
+    @property
+    def estimate_basis(self) -> str:
+        """What all figures rest on but the noise rate, which may be measured."""
+        if self.is_known:
+            return "known: every label was reviewed"
+        if self.kept.answers:
+            return f"estimated from the labels, {len(self.kept.answers):,} of them reviewed"
         return "estimated from the labels alone"
 
     @cached_property
@@ -138,22 +152,30 @@ class Audit:
 
     @cached_property
     def _checked_places(self) -> npt.NDArray[np.int64]:
-        """Places in the sample that were checked, up to the last one that was checked for it.
+        """Places in the sample that were checked, as far as somebody went through it.
 
-        Up to there somebody went through the sample. Beyond, labels are known that were reviewed
-        for their scores, and others are not: these are no random choice.
+        That is up to the last one checked for the sample, if nearly all before it are known. What
+        lies beyond, or between many gaps, was reviewed for its score, or was easy: such labels are
+        no random choice.
         """
         if self.sample is None:
             return np.arange(0)
         rows = self.sample.rows
-        random = [k for k, row in enumerate(rows.tolist()) if self.data.ids[row] in self.kept.drawn]
-        reached = rows[: max(random, default=-1) + 1]
-        return np.flatnonzero(self.verdict.is_reviewed[reached])
+        known = self.verdict.is_reviewed[rows]
+        drawn = np.array([self.data.ids[row] in self.kept.drawn for row in rows.tolist()], bool)
+        nearly_all = np.cumsum(known) >= (1 - _GAPS) * np.arange(1, len(rows) + 1)
+        ends = np.flatnonzero(drawn & nearly_all)
+        return np.flatnonzero(known[: ends[-1] + 1]) if len(ends) else np.arange(0)
 
     @property
     def enough(self) -> int:
         """Answers to a random sample from which on they measure the noise rate."""
-        return min(_ENOUGH, len(self.data))
+        return min(_ENOUGH, (len(self.data) + 1) // 2)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every label was reviewed."""
+        return len(self.kept.answers) == len(self.data)
 
     @property
     def checked(self) -> int:
@@ -200,22 +222,27 @@ class Audit:
                 to which count as such; by default those that `abstain sample` handed out.
         """
         answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
-        drawn = sample or self.sample
-        if drawn is None and self.folder is not None:
-            drawn = kept_sample(self.folder, self.data.ids)
+        drawn = sample or self._handed_out()
         rows = () if drawn is None else drawn.rows.tolist()
         if rows and max(rows) >= len(self.data):
             raise AbstainError(
                 f"sample must be of these {len(self.data)} labels, got one with row {max(rows)}"
             )
         handed_out = {self.data.ids[row] for row in rows}
-        kept = self.kept.with_more(answers, handed_out)
+        kept = self.kept.with_more(checked_answers(answers, self.data), handed_out)
         if sample is not None:
             kept = replace(kept, drawn=kept.drawn | (handed_out & kept.answers.keys()))
         found = rows_of(kept.answers, self.data)
         verdict = judge(self.verdict.evidence, self.given, self.data.num_classes, found)
         detection = None if self.detection is None else detected(verdict, self.data)
         return replace(self, verdict=verdict, sample=drawn, kept=kept, detection=detection)
+
+    def _handed_out(self) -> Sample | None:
+        """The sample, which may have been enlarged since."""
+        kept = None if self.folder is None else kept_sample(self.folder, self.data.ids)
+        if kept is None or (self.sample is not None and len(self.sample.rows) > len(kept.rows)):
+            return self.sample
+        return kept
 
     @property
     def model(self) -> torch.nn.Module | None:
@@ -356,12 +383,22 @@ class Audit:
         weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
-            if self.kept.answers:
-                keep_answers(place, self.kept)
+            self._keep_reviews(place, pa.array(self.data.ids[:], pa.string()))
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
             publish_text(place / "summary.json", text)
+
+    def _keep_reviews(self, place: Path, ids: "pa.Array") -> None:
+        if lost := kept_answers(place).answers.keys() - self.kept.answers.keys():
+            raise AbstainError(
+                f"folder must hold no answers that this verdict does not know, got {place} with "
+                f"{many(len(lost), 'such answer')}: audit(folder=…, resume=True) knows them"
+            )
+        if self.kept.answers:
+            keep_answers(place, self.kept)
+        if self.sample is not None and kept_sample(place, self.data.ids) is None:
+            keep_sample(place, self.sample, ids, len(self.sample.rows))
 
 
 def detected(verdict: Verdict, data: LabeledData) -> Detection:

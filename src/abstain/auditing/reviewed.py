@@ -34,17 +34,25 @@ _DRAWN, _HANDED_OUT = "drawn", "handed_out"
 
 @typed()
 def read_answers(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Checked labels by id, from a CSV or Parquet file; rows without an answer are left out.
+    """Checked labels by id, from a CSV or Parquet file, or an error if it holds none.
 
     Args:
         path: A table with the columns `id` and `checked_label`, such as `abstain sample` writes.
     """
-    place = Path(path)
+    answers = answers_in(Path(path))
+    if not answers:
+        raise AbstainError(f"reviewed must hold answers in {ANSWER}, got none in {path}")
+    return answers
+
+
+def answers_in(path: Path) -> dict[str, str]:
+    """Checked labels by id, from a CSV or Parquet file; rows without an answer are left out."""
     try:
-        table = _read(place)
+        table = _read(path)
     except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
+        hint = "; save it as UTF-8" if "UTF" in str(error) else ""
         raise AbstainError(
-            f"reviewed must be a CSV or Parquet file, got {path}: {error}"
+            f"reviewed must be a CSV or Parquet file, got {path}: {error}{hint}"
         ) from error
     if any(table.column_names.count(name) != 1 for name in (ID, ANSWER)):
         raise AbstainError(
@@ -54,7 +62,7 @@ def read_answers(path: str | os.PathLike[str]) -> dict[str, str]:
     answers: dict[str, str] = {}
     pairs = zip(*(table.column(name).to_pylist() for name in (ID, ANSWER)), strict=True)
     for id_, answer in pairs:
-        name, text = str(id_).strip(), "" if answer is None else str(answer).strip()
+        name, text = str(id_), "" if answer is None else str(answer).strip()
         if not text:
             continue
         if answers.setdefault(name, text) != text:
@@ -62,38 +70,50 @@ def read_answers(path: str | os.PathLike[str]) -> dict[str, str]:
                 f"reviewed must have one {ANSWER} for each id, got {answers[name]!r} and "
                 f"{text!r} for {name!r} in {path}"
             )
-    if not answers:
-        raise AbstainError(f"reviewed must hold answers in {ANSWER}, got none in {path}")
     return answers
 
 
-def rows_of(answers: Mapping[str, str], data: LabeledData) -> dict[int, int]:
-    """Answers by row and class number, or what is wrong with them.
+def checked_answers(answers: Mapping[str, str], data: LabeledData) -> dict[str, str]:
+    """Answers by ids and names of classes that the data have, or what is wrong with them.
 
     Args:
-        answers: Names of classes by id.
+        answers: Names of classes by id, as people write them.
         data: What was audited.
     """
-    number = {name: k for k, name in enumerate(data.classes)}
-    named = {str(id_).strip(): _class_of(label, number) for id_, label in answers.items()}
-    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in named}
-    if unknown := [id_ for id_ in named if id_ not in row]:
+    known, classes = set(data.ids), set(data.classes)
+    named = {}
+    for id_, label in answers.items():
+        exact = str(id_)
+        named[exact if exact in known else exact.strip()] = _class_of(label, classes)
+    if unknown := [id_ for id_ in named if id_ not in known]:
         raise AbstainError(
             f"reviewed must name samples that were audited, got {many(len(unknown), 'other id')}: "
             f"{some(unknown, 5)}; ids are compared as text (7 is not 007)"
         )
-    if odd := sorted(set(named.values()) - number.keys()):
+    if odd := sorted(set(named.values()) - classes):
         raise AbstainError(
             f"{ANSWER} must be one of the classes {some(data.classes, 10)}, got {some(odd, 5)}"
         )
-    return {row[id_]: number[label] for id_, label in named.items()}
+    return named
 
 
-def _class_of(label: object, number: Mapping[str, int]) -> str:
+def rows_of(answers: Mapping[str, str], data: LabeledData) -> dict[int, int]:
+    """Answers by row and class number.
+
+    Args:
+        answers: What `checked_answers` gave.
+        data: What was audited.
+    """
+    number = {name: k for k, name in enumerate(data.classes)}
+    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in answers}
+    return {row[id_]: number[label] for id_, label in answers.items()}
+
+
+def _class_of(label: object, classes: Container[str]) -> str:
     """The name of a class; 2.0 is class 2, as programs write whole numbers in columns with gaps."""
     name = str(label).strip()
     whole = name.removesuffix(".0")
-    return whole if name not in number and whole in number else name
+    return whole if name not in classes and whole in classes else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +128,18 @@ class Kept:
     def with_more(self, answers: Mapping[str, str], handed_out: Container[str]) -> "Kept":
         """These and others, which take the place of earlier ones.
 
-        Answers count as checked at random if they come by themselves: a table that also holds
-        labels chosen otherwise may hold those of the sample for the same reason.
+        Answers count as checked for the sample if they are new, and come in a table of nothing but
+        handed-out labels: one that holds others too may hold those of the sample for the same
+        reason, and what was known before was filled in when the sample was written.
 
         Args:
-            answers: Checked labels by id.
+            answers: What `checked_answers` gave.
             handed_out: The ids of the random sample.
         """
-        more = {str(id_).strip(): str(label).strip() for id_, label in answers.items()}
-        random = frozenset(more) if all(id_ in handed_out for id_ in more) else frozenset()
-        return Kept(answers={**self.answers, **more}, drawn=self.drawn | random)
+        new = {id_ for id_, label in answers.items() if self.answers.get(id_) != label}
+        of_sample = all(id_ in handed_out for id_ in answers)
+        drawn = self.drawn | new if of_sample else self.drawn
+        return Kept(answers={**self.answers, **answers}, drawn=frozenset(drawn))
 
 
 def kept_answers(folder: Path) -> Kept:
@@ -155,16 +177,25 @@ def hand_out(folder: Path, ids: "pa.Array", wrong_probability: Any, size: int) -
         wrong_probability: (N,) P(wrong).
         size: How many labels.
     """
-    pa = require("pyarrow", "drawing a sample")
     sample, before = _whole_sample(folder, ids)
     if sample is None:
         most = min(LARGEST_SAMPLE, len(ids))
         sample = draw(wrong_probability, most, np.random.default_rng(0))
+    if size > len(sample.rows):
+        raise AbstainError(
+            f"size must be at most {len(sample.rows)}, all that was drawn, got {size}"
+        )
+    keep_sample(folder, sample, ids, max(size, before))
+    return _first(sample, size)
+
+
+def keep_sample(folder: Path, sample: Sample, ids: "pa.Array", handed_out: int) -> None:
+    """Keep a sample in the folder of an audit, and how many of it were handed out."""
+    pa = require("pyarrow", "keeping a sample")
     about = {f"size{k}": str(n) for k, n in enumerate(sample.sizes.tolist())}
-    about[_HANDED_OUT] = str(max(size, before))
+    about[_HANDED_OUT] = str(handed_out)
     table = pa.table({ID: ids.take(pa.array(sample.rows)), "stratum": sample.stratum})
     _publish(folder / _SAMPLE, table.replace_schema_metadata(about))
-    return _first(sample, size)
 
 
 def kept_sample(folder: Path, ids: Any) -> Sample | None:  # noqa: ANN401

@@ -63,6 +63,8 @@ class SavedAudit:
                 f"{place / 'summary.json'} must be of format {FORMAT}; it is of another version "
                 "of abstain"
             )
+        if missing := [name for name in ("sources", "inputs", "classes") if name not in summary]:
+            raise AbstainError(f"{place / 'summary.json'} must be whole, got none of {missing[0]}")
         try:
             issues = parquet.read_table(place / "issues.parquet")
             weights = parquet.read_table(place / "weights.parquet")

@@ -150,15 +150,17 @@ def _say(verdict: "Audit", report: Path) -> None:
 
     console = Console(highlight=False)
     rate = verdict.noise_rate
+    of_all = f"[bold]{rough(rate)}[/] of {many(len(verdict.data), 'label')} are wrong"
+    interval = f"{verdict.confidence:.0%} interval {rough_interval(rate)}, "
+    known = verdict.is_known
     console.print(
-        f"About [bold]{rough(rate)}[/] of {many(len(verdict.data), 'label')} are wrong "
-        f"({verdict.confidence:.0%} interval {rough_interval(rate)}, {verdict.basis}).",
+        f"{'' if known else 'About '}{of_all} ({'' if known else interval}{verdict.basis}).",
         soft_wrap=True,
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {
         "labels flagged": count(verdict.flagged),
-        f"of the {count(verdict.budget)} worst, expected to be wrong": expectation(expected),
+        f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
     }
     if verdict.reviewed:
         lines["labels reviewed"] = count(len(verdict.reviewed))
@@ -172,7 +174,8 @@ def _say(verdict: "Audit", report: Path) -> None:
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
-    if verdict.detection is not None and (planted := verdict.planted) is not None:
+    planted = None if known else verdict.planted
+    if verdict.detection is not None and planted is not None:
         found = verdict.detection
         worst = int(planted[verdict.order[: verdict.budget]].sum())
         console.print(

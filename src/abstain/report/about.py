@@ -41,7 +41,7 @@ def how_to_go_on(audit: Audit) -> Markup | None:
         return None
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
-    if not audit.measured:
+    if not audit.measured and not audit.is_known:
         size = min(200, len(audit.data))
         steps = {
             f"Know the noise rate: check {size} labels that are drawn at random, …": (

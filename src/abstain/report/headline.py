@@ -23,7 +23,12 @@ def headline(audit: Audit) -> Markup:
         element(
             "p", "Label audit of ", element("b", foreign(cut(audit.data.name, 60))), class_="kicker"
         ),
-        element("h1", "About ", element("em", rough(rate)), " of the labels are wrong."),
+        element(
+            "h1",
+            None if audit.is_known else "About ",
+            element("em", rough(rate)),
+            " of the labels are wrong.",
+        ),
         element(
             "figure",
             interval_scale(
@@ -75,7 +80,8 @@ def _left(audit: Audit) -> Markup | None:
 
 def _caution(text: str) -> Markup:
     """Options are kept whole: a narrow page would break them after their hyphens."""
-    what, command, rest = text.partition("abstain sample")
+    what, command, rest = re.split(r"(abstain (?:sample|audit) .*)?$", text, maxsplit=1)
+    command, rest = command or "", rest or ""
     parts = re.split(r"(--[a-z-]+)", what)
     shown: list[Child] = [
         element("span", part, class_="option") if part.startswith("--") else part for part in parts
@@ -87,7 +93,7 @@ def _caution(text: str) -> Markup:
 def _planted(audit: Audit) -> Markup | None:
     """What was right of it all, which is known where errors were planted."""
     found, planted = audit.detection, audit.planted
-    if found is None or planted is None:
+    if found is None or planted is None or audit.is_known:
         return None
     expected = audit.verdict.expected_wrong(audit.budget).value
     worst = int(planted[audit.order[: audit.budget]].sum())
@@ -104,8 +110,9 @@ def _planted(audit: Audit) -> Markup | None:
             "The audit was not told which. Errors already in the data count as correct here. "
             f"Of the {many(audit.flagged, 'flagged label')} "
             f"{percent(found.precision)} are among them, and these are {percent(found.recall)} of "
-            f"all errors. A wrong label ranks before a right one in {percent(found.auroc)} of all "
-            f"pairs; average precision {found.average_precision:.3f}.",
+            f"{'the errors not reviewed' if audit.reviewed else 'all errors'}. A wrong label ranks "
+            f"before a right one in {percent(found.auroc)} of all pairs; average "
+            f"precision {found.average_precision:.3f}.",
         ),
         element(
             "table",

@@ -16,9 +16,11 @@ _GROUPS, _MEMBERS = 8, 6
 _SHORT_NAME = 6
 
 
-def worst_labels(audit: Audit) -> Markup:
+def worst_labels(audit: Audit) -> Markup | None:
     """The flagged labels, worst first, as they are and as they should be."""
-    flagged = audit.verdict.is_label_issue & ~audit.verdict.is_reviewed
+    if audit.is_known:
+        return None
+    flagged = audit.verdict.is_label_issue
     worst = [int(i) for i in audit.order[flagged[audit.order]]]
     note = "Worst first. Struck out: the label as given. After the arrow: what is proposed instead."
     if not worst:

@@ -144,7 +144,8 @@ def plain_rows(
     elif data.kind == "text":
         columns["text"] = [str(data.inputs[k]) for k in chosen]
     else:
-        rows = [data.named(np.asarray(data.inputs[k]).tolist()) for k in chosen]
+        # As it was written, 0.69: in double precision single is 0.6899999976158142.
+        rows = [data.named([float(str(x)) for x in np.asarray(data.inputs[k])]) for k in chosen]
         heads = data.columns or [f"x{k}" for k in range(len(rows[0]))]
         columns |= dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
     columns["label"] = pa.array(names[labels[keep]], pa.string())

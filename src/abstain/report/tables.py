@@ -18,8 +18,10 @@ _TABLE_ROWS = 60
 _SHADES = 9
 
 
-def review(audit: Audit) -> Markup:
+def review(audit: Audit) -> Markup | None:
     """What to expect of looking at more and more labels, the worst first."""
+    if audit.is_known:
+        return None
     planted = audit.planted
     wrong_so_far = None if planted is None else np.cumsum(planted[audit.order])
 
@@ -46,8 +48,8 @@ def review(audit: Audit) -> Markup:
     heads += [] if planted is None else ["in truth"]
     return section(
         "How many to look at",
-        f"Estimated from the labels alone, with {CONFIDENCE:.0%} intervals. As many are flagged as "
-        "make the expected F1 of the flags the highest.",
+        f"{_capital(audit.estimate_basis)}, with {CONFIDENCE:.0%} intervals. As many are flagged "
+        "as make the expected F1 of the flags the highest.",
         wide(_table("review", heads, rows)),
     )
 
@@ -117,9 +119,13 @@ def per_class(audit: Audit) -> Markup:
     left_out = f" The {_TABLE_ROWS} worst of {m} classes." if len(present) > _TABLE_ROWS else ""
     return section(
         "By class",
-        f"Noise rate among the labels of each class, estimated from the labels alone.{left_out}",
+        f"Noise rate among the labels of each class, {audit.estimate_basis}.{left_out}",
         wide(_table("classes", heads, rows)),
     )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _table(name: str, heads: Sequence[str], rows: Sequence[Markup]) -> Markup:

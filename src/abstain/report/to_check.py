@@ -12,9 +12,9 @@ from abstain.auditing.reviewed import (
     ANSWER,
     ID,
     LARGEST_SAMPLE,
+    answers_in,
     hand_out,
     kept_answers,
-    read_answers,
 )
 from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
@@ -66,9 +66,11 @@ def _check_answers(target: Path, known: Mapping[str, str]) -> None:
     if not target.exists():
         return
     try:
-        lost = set(read_answers(target).items()) - set(known.items())
-    except AbstainError:
-        return  # not a table of answers
+        lost = answers_in(target).keys() - known.keys()
+    except AbstainError as error:
+        raise AbstainError(
+            f"out must be a new file or a sample to write again, got {target}: {error}"
+        ) from error
     if lost:
         raise AbstainError(
             f"out must not write over answers, got {target} with {many(len(lost), 'answer')} that "
