@@ -21,6 +21,7 @@ import torch
 
 from abstain.arguments import typed
 from abstain.auditing.caution import caution_of
+from abstain.auditing.measured import ENOUGH, MEASURED_CONFIDENCE, gone_through, measure
 from abstain.auditing.reviewed import (
     Kept,
     checked_answers,
@@ -37,7 +38,7 @@ from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
 from abstain.scores.held_out import HeldOut
 from abstain.scores.interval import Interval
-from abstain.scores.sampling import Sample, measured_rate, wrong_unchecked
+from abstain.scores.sampling import Sample, wrong_unchecked
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.files import publish, publish_text
@@ -62,11 +63,6 @@ COLUMNS = (
 )
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
-
-MEASURED_CONFIDENCE = 0.95
-"""How often an interval that was measured on a random sample covers, whatever the noise."""
-_ENOUGH = 30  # answers to a random sample: fewer say less than the estimate does
-_GAPS = 0.1  # of a sample that may be left out, as nobody could tell
 
 # Beyond this many classes a matrix is no longer for people, and summary.json is.
 _SHOWN_CLASSES = 100
@@ -140,37 +136,21 @@ class Audit:
         places = self._checked_places
         if self.sample is None or len(places) < self.enough:
             return None
-        rows = self.sample.rows[places]
-        wrong = self.verdict.reviewed[rows] != self.given[rows]
-        sizes = self.sample.sizes
-        rate = measured_rate(self.sample.stratum[places], wrong, sizes, MEASURED_CONFIDENCE)
-        # What was reviewed for another reason is no part of the sample, but known all the same.
-        known, samples = self._known_wrong, len(self.data)
-        least, most = known / samples, 1 - (len(self.kept.answers) - known) / samples
-        low, value, high = np.clip([rate.low, rate.value, rate.high], least, most).tolist()
-        return Interval(value=value, low=low, high=high)
+        return measure(self.verdict, self.sample, places)
 
     @cached_property
     def _checked_places(self) -> npt.NDArray[np.int64]:
-        """Places in the sample that were checked, as far as somebody went through it.
-
-        That is up to the last one checked for the sample, if nearly all before it are known. What
-        lies beyond, or between many gaps, was reviewed for its score, or was easy: such labels are
-        no random choice.
-        """
+        """Places in the sample that were checked, as far as somebody went through it."""
         if self.sample is None:
             return np.arange(0)
         rows = self.sample.rows
-        known = self.verdict.is_reviewed[rows]
         drawn = np.array([self.data.ids[row] in self.kept.drawn for row in rows.tolist()], bool)
-        nearly_all = np.cumsum(known) >= (1 - _GAPS) * np.arange(1, len(rows) + 1)
-        ends = np.flatnonzero(drawn & nearly_all)
-        return np.flatnonzero(known[: ends[-1] + 1]) if len(ends) else np.arange(0)
+        return gone_through(self.verdict.is_reviewed[rows], drawn)
 
     @property
     def enough(self) -> int:
         """Answers to a random sample from which on they measure the noise rate."""
-        return min(_ENOUGH, (len(self.data) + 1) // 2)
+        return min(ENOUGH, (len(self.data) + 1) // 2)
 
     @property
     def is_known(self) -> bool:
@@ -188,17 +168,12 @@ class Audit:
         return dict(self.kept.answers)
 
     @cached_property
-    def _known_wrong(self) -> int:
-        reviewed = self.verdict.is_reviewed
-        return int((self.verdict.reviewed[reviewed] != self.given[reviewed]).sum())
-
-    @cached_property
     def left_wrong(self) -> Interval:
         """How many of the labels that nobody reviewed are wrong: what going on could still find."""
         if self.measured is None:
             return self.verdict.unseen
         return wrong_unchecked(
-            self.measured, len(self.data), len(self.kept.answers), self._known_wrong
+            self.measured, len(self.data), len(self.kept.answers), self.verdict.found_wrong
         )
 
     @typed()

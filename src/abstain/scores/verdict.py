@@ -176,6 +176,11 @@ class Verdict:
         return reviewed
 
     @cached_property
+    def found_wrong(self) -> int:
+        """How many labels reviewers found to be wrong."""
+        return int((self.is_reviewed & (self.reviewed != self.given)).sum())
+
+    @cached_property
     def logits(self) -> Floats:
         """(N,) log odds that the label is wrong; infinite where a reviewer said so."""
         logits = self.curve.logits(self.evidence.log_odds)
