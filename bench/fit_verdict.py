@@ -26,7 +26,7 @@ from cases import LEDGERS, Case, cases, source_of
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
-from abstain.scores.evidence import Evidence, evidence_from_probabilities
+from abstain.scores.evidence import Evidence, evidence_from_probabilities, memorised
 from abstain.scores.verdict import Learnt, fit_curve
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,11 +96,6 @@ def stored(case, folder):
         "probabilities": evidence_from_probabilities(kept["probabilities"], given),
     }
     return kept, by_kind, given != kept["true"]
-
-
-def memorised(odds, accuracy):
-    """`Evidence.memorised` of a training, from its evidence and held-out accuracy."""
-    return math.log((1 - accuracy + 0.05) / (float((odds < 0).mean()) + 0.05))
 
 
 def count(case, kind, evidence, given, wrong):

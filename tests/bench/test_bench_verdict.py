@@ -48,6 +48,9 @@ def test_the_readme_says_what_the_committed_results_give():
         f"covers in {covers[0]:.0%} of the cases, {covers[1]:.0%} if every source weighs the same"
     )
     assert said in text
+    least = min(x["coverage_least"] for x in verdict_page.read("sampling.json")["summary"])
+    assert "the 95% interval covered in at least 93.5%" in text
+    assert least >= 0.935
 
 
 def test_committed_numbers_are_learnt_from_the_committed_counts(counts):

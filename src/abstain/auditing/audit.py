@@ -20,7 +20,6 @@ from abstain.arguments import typed
 from abstain.auditing.result import Audit, detected
 from abstain.auditing.reviewed import (
     Kept,
-    checked_answers,
     kept_answers,
     kept_sample,
     read_answers,
@@ -111,7 +110,8 @@ def audit(
             "reviewed is for an audit that is there: give resume=True with its folder, or call "
             "with_reviewed on what audit returned; labels that were corrected since are new data"
         )
-    answers = None if reviewed is None else _answers(reviewed)
+    if isinstance(reviewed, str | os.PathLike):
+        reviewed = read_answers(reviewed)  # before anything is trained
     if features is not None:
         options["features"] = features
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
@@ -133,13 +133,13 @@ def audit(
         met = float((checked.argmax(axis=1) == given).mean())
         held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    return _verdict(data, evidence, answers, trained, held_out, sources, folder, began)
+    return _verdict(data, evidence, reviewed, trained, held_out, sources, folder, began)
 
 
 def _verdict(
     data: LabeledData,
     evidence: Evidence,
-    answers: Mapping[str, str] | None,
+    reviewed: Mapping[str, str] | None,
     trained: Trained | None,
     held_out: HeldOut | None,
     sources: Mapping[str, Any],
@@ -149,11 +149,7 @@ def _verdict(
     """From evidence to a judgement of every label."""
     given = data.given.numpy()
     place = None if folder is None else Path(folder)
-    sample = None if place is None else kept_sample(place, data.ids)
     kept = Kept() if place is None else kept_answers(place)
-    if answers is not None:
-        handed_out = set() if sample is None else {data.ids[row] for row in sample.rows.tolist()}
-        kept = kept.with_more(checked_answers(answers, data), handed_out)
     verdict = judge(evidence, given, data.num_classes, rows_of(kept.answers, data))
     # True labels may be looked at only where they are the labels before errors were planted.
     was_planted = trained and trained.recipe.flip and data.true is not None
@@ -168,16 +164,14 @@ def _verdict(
         sources=sources,
         seconds=time.monotonic() - began,
         folder=place,
-        sample=sample,
+        sample=None if place is None else kept_sample(place, data.ids),
         kept=kept,
     )
+    if reviewed is not None:
+        result = result.with_reviewed(reviewed)
     if folder is not None and _speaks_for_all(trained):
         result.write(folder)
     return result
-
-
-def _answers(reviewed: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:
-    return reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
 
 
 def _train(

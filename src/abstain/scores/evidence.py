@@ -4,6 +4,7 @@ A training tells it by the ledger, averaged over all visits of a sample; a cross
 by probabilities of models that were not trained on the sample.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -76,15 +77,11 @@ def evidence_from_ledger(
         raise AbstainError("ledger must have seen a training, got one that saw nothing")
     log_odds = ledger.evidence.numpy(force=True)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
-    memorised = 0.0
-    if held_out is not None:
-        rates = np.array([held_out.disagreement, _disagreement(log_odds)])
-        memorised = float(np.log(rates + _RATE_FLOOR) @ [1, -1])
     return Evidence(
         log_odds=log_odds,
         rival=_likeliest_rival(snapshots),
         rival_share=_share(belief - margin, belief),
-        memorised=memorised,
+        memorised=0.0 if held_out is None else memorised(log_odds, held_out.accuracy),
         abstention=ledger.abstention.numpy(force=True),
     )
 
@@ -126,6 +123,19 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
         memorised=0.0,
         abstention=np.full(rows, np.nan, np.float32),
     )
+
+
+def memorised(log_odds: Floats, accuracy: float) -> float:
+    """How many times more often held-out labels are disagreed with than trained ones, as a log.
+
+    Args:
+        log_odds: (N,) evidence of a training.
+        accuracy: Share of the held-out labels that the model met.
+
+    >>> memorised(np.array([-1.0, 2.0, 2.0, 2.0], np.float32), accuracy=0.75)
+    0.0
+    """
+    return math.log((1 - accuracy + _RATE_FLOOR) / (_disagreement(log_odds) + _RATE_FLOOR))
 
 
 def _disagreement(log_odds: Floats) -> float:

@@ -38,6 +38,7 @@ CONFIDENCE = 0.9
 _Z = float(norm.ppf((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
 _WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
+_STEPS, _CONVERGED = 100, 1e-7
 _BINS = 256
 # Points of a plane that are equally probable under two independent standard normals.
 _QUANTILES = norm.ppf((np.arange(21) + 0.5) / 21)
@@ -151,9 +152,6 @@ def fit_curve(
     )
 
 
-_STEPS, _CONVERGED = 100, 1e-7
-
-
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What is thought of N labels; every figure is read off `wrong_probability`."""
@@ -224,7 +222,8 @@ class Verdict:
         if len(left):
             found = np.cumsum(p)
             gain = found / (np.arange(1, len(left) + 1) + found[-1])
-            worth = p > max(_WORTH_A_FLAG, p.mean() * (1 + 1e-6))
+            average = float(p.mean()) * (1 + 1e-6)  # equal ones must not round above it
+            worth = p > max(_WORTH_A_FLAG, average)
             flags[left[: min(int(gain.argmax()) + 1, int(worth.sum()))]] = True
         return flags
 
