@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from abstain.cli.spelling import Command
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _STACKED_ON_GPU = 64
 _PAGES = 15.0
 
 
-@app.command(help=_HELP, epilog=EXAMPLES)
+@app.command(cls=Command, help=_HELP, epilog=EXAMPLES)
 def reproduce(
     target: Annotated[
         str | None,

@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from abstain import __version__
 from abstain.cli import audit, data, export, predict, sample, theory, train
-from abstain.cli.options import as_options
 from abstain.cli.process import (
     end,
     is_main_process,
@@ -20,6 +19,7 @@ from abstain.cli.process import (
     stdout_fails,
     tune_process,
 )
+from abstain.cli.spelling import Command
 from abstain.errors import AbstainError
 
 app = typer.Typer(
@@ -37,13 +37,15 @@ def _help(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-app.command("audit", help=_help(audit.audit), epilog=audit.EXAMPLES)(audit.audit)
-app.command("sample", help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
-app.command("export", help=_help(export.export), epilog=export.EXAMPLES)(export.export)
-app.command("train", help=_help(train.train), epilog=train.EXAMPLES)(train.train)
-app.command("predict", help=_help(predict.predict), epilog=predict.EXAMPLES)(predict.predict)
+app.command("audit", cls=Command, help=_help(audit.audit), epilog=audit.EXAMPLES)(audit.audit)
+app.command("sample", cls=Command, help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
+app.command("export", cls=Command, help=_help(export.export), epilog=export.EXAMPLES)(export.export)
+app.command("train", cls=Command, help=_help(train.train), epilog=train.EXAMPLES)(train.train)
+app.command("predict", cls=Command, help=_help(predict.predict), epilog=predict.EXAMPLES)(
+    predict.predict
+)
 app.add_typer(data.app, name="data")
-app.command("theory")(theory.theory)
+app.command("theory", cls=Command)(theory.theory)
 
 
 def _show_version(wanted: bool) -> None:
@@ -68,7 +70,7 @@ def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> 
     try:
         code = commands(args=arguments, standalone_mode=False)
     except AbstainError as error:
-        _complain(name, as_options(str(error)))
+        _complain(name, str(error))
     except OSError as error:
         if not stdout_fails():
             raise

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from abstain.cli.spelling import Command
+
 EXAMPLES = """
 [bold]Examples[/]
 
@@ -35,7 +37,7 @@ DataDir = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the built-in sets, where each would come from here, and whether it is there now."""
     rows = _rows(data_dir)
@@ -65,7 +67,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     Console(markup=False, emoji=False).print(table)  # a folder may be called anything
 
 
-@app.command("get")
+@app.command("get", cls=Command)
 def get(
     name: Annotated[str, typer.Argument(help="A built-in set; see `abstain data list`.")],
     data_dir: DataDir = None,
