@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 from abstain.cli.data import EXAMPLES, app
-from abstain.errors import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -58,5 +57,5 @@ def test_get_decodes_into_the_cache(tmp_path):
 
 
 def test_get_of_an_unknown_name():
-    with pytest.raises(DataError, match=r"got 'digit'; did you mean digits\?"):
+    with pytest.raises(AbstainError, match=r"got 'digit'; did you mean digits\?"):
         run("get", "digit")
