@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from abstain.cli.data import EXAMPLES, app
+from abstain.errors import AbstainError
 
 
 @pytest.fixture(autouse=True)
