@@ -6,7 +6,7 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from abstain.data import load, splits
-from abstain.data.torch_datasets import LazySamples
+from abstain.data.readers.torch_datasets import LazySamples
 from abstain.errors import DataError
 
 Y = np.array([0, 1, 0, 1])

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-import abstain.data.builtin as builtin_module
+import abstain.data.readers.builtin as builtin_module
 from abstain.data import BUILTIN, load, splits
 from abstain.data.cache import cache_folder
 from abstain.errors import DataError

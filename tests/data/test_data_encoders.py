@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from abstain.data import LabeledData, fit_encoder, load, load_encoder
-from abstain.data.encode_image import ImageEncoder
+from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import DataError
 
 

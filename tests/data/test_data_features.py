@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from abstain.data import LabeledData, load
+from abstain.data.features import with_features
 from abstain.data.fingerprints import fingerprints
-from abstain.data.given_features import with_features
 from abstain.errors import DataError
 from abstain.training.recipe import Recipe
 from abstain.training.run import train

@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 
 from abstain.data import load, splits
-from abstain.data.hub import read_dataset
-from abstain.data.options import Options
+from abstain.data.readers.hub import read_dataset
+from abstain.data.reading import Options
 from abstain.errors import DataError
 
 

@@ -21,11 +21,11 @@ from abstain.data import BUILTIN, load
 # Many commands in one process: importing the clients takes seconds.
 _RUN = """
 import contextlib, io, json, pathlib, sys, time
-import abstain.data.builtin
+import abstain.data.readers.builtin
 from abstain.cli import main
 
 # What Debian has packaged is to come from the hub here, too.
-abstain.data.builtin._DEBIAN = pathlib.Path("nowhere")
+abstain.data.readers.builtin._DEBIAN = pathlib.Path("nowhere")
 for arguments in json.load(sys.stdin):
     out, err, began = io.StringIO(), io.StringIO(), time.monotonic()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -170,7 +170,7 @@ def test_the_real_clients_fetch_and_train_and_then_do_without_the_hub(hub, tmp_p
     assert {line: (done.code, done.err) for line, done in said.items()} == dict.fromkeys(
         said, (0, "")
     )
-    monkeypatch.setattr("abstain.data.builtin._DEBIAN", tmp_path / "nowhere")
+    monkeypatch.setattr("abstain.data.readers.builtin._DEBIAN", tmp_path / "nowhere")
     for name in _BUILTIN:
         assert f"{name}: train 30, test 20;" in said[f"data get {name}"].out
         assert_decoded(load(name, split="test", cache_dir=tmp_path / "cache"), BUILTIN[name])

@@ -9,8 +9,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from abstain.data import fit_encoder, load
-from abstain.data.images import LazyImages
-from abstain.data.rows import LazyTable, LazyTexts
+from abstain.data.readers.images import LazyImages
+from abstain.data.readers.rows import LazyTable, LazyTexts
 from abstain.errors import DataError
 
 SMALL = 10  # bytes: nothing fits

@@ -26,8 +26,8 @@ from abstain.auditing.reviewed import (
     rows_of,
 )
 from abstain.data import LabeledData
+from abstain.data.features import is_feature_file, with_features
 from abstain.data.fingerprints import fingerprints
-from abstain.data.given_features import is_feature_file, with_features
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from abstain.arguments import typed
 from abstain.auditing.result import FORMAT
 from abstain.data import LabeledData, load
-from abstain.data.given_features import is_feature_file
+from abstain.data.features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 from abstain.training.sources import reading, recalled

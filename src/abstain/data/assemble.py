@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from abstain.data.class_labels import Labels, RawLabels, align_labels, check_counts, encode_labels
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.ids import check_unique
-from abstain.data.labels import Labels, RawLabels, align_labels, check_counts, encode_labels
 
 
 @dataclass(frozen=True, kw_only=True)

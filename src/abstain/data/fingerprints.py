@@ -8,9 +8,9 @@ import numpy.typing as npt
 from torch import Tensor
 
 from abstain.data.contract import LabeledData
-from abstain.data.encoder import blocks
-from abstain.data.images import LazyImages
-from abstain.data.rows import LazyTable
+from abstain.data.encoders.base import blocks
+from abstain.data.readers.images import LazyImages
+from abstain.data.readers.rows import LazyTable
 
 
 def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:

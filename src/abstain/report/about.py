@@ -4,7 +4,7 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
-from abstain.data.given_features import is_feature_file
+from abstain.data.features import is_feature_file
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section

@@ -16,8 +16,8 @@ from abstain.arguments import typed
 from abstain.auditing.reviewed import OWN_FILES
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
-from abstain.data.given_features import SUFFIX, is_feature_file, with_features
-from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
+from abstain.data.features import SUFFIX, is_feature_file, with_features
+from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.errors import AbstainError
 from abstain.report.repair import (
     Repaired,

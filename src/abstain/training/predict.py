@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from abstain.arguments import typed
 from abstain.data import LabeledData, splits
-from abstain.data.fitting import divided
-from abstain.data.given_features import is_feature_file
+from abstain.data.features import is_feature_file
+from abstain.data.source_options import divided
 from abstain.errors import AbstainError
 from abstain.scores.selective import (
     labels_needed,

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from abstain.data import Encoder, LabeledData, load
 from abstain.data.assemble import settle
-from abstain.data.fitting import check_images, fitting
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.layout import canonical
+from abstain.data.features import is_feature_file, with_features
+from abstain.data.readers.splits import canonical
+from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.training.batches import Batches, resident

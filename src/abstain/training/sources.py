@@ -11,8 +11,8 @@ import torch
 
 from abstain import noise
 from abstain.data import LabeledData, load, splits
-from abstain.data.fitting import divided, fitting
-from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.features import is_feature_file, with_features
+from abstain.data.source_options import divided, fitting
 from abstain.data.weights import is_weight_file
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abstain.data.builtin import BUILTIN
 from abstain.data.contract import LabeledData
-from abstain.data.given_features import is_feature_file
-from abstain.data.layout import split_folders, table_files
+from abstain.data.features import is_feature_file
+from abstain.data.readers.builtin import BUILTIN
+from abstain.data.readers.splits import split_folders, table_files
 from abstain.errors import DataError
 
 _IMAGE_OPTIONS = ("image_size", "skip_bad")

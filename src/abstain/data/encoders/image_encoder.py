@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoder import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
 from abstain.errors import DataError
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.arrays import read_arrays
 from abstain.data.assemble import Found, assemble
 from abstain.data.contract import Kind, LabeledData
 from abstain.data.ids import NumberedIds
-from abstain.data.options import Options
+from abstain.data.readers.arrays import read_arrays
+from abstain.data.reading import Options
 from abstain.errors import DataError
 from abstain.support.wording import some
 

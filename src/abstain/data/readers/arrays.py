@@ -13,8 +13,8 @@ from abstain.data.assemble import Found, assemble
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.finite import check_finite
 from abstain.data.ids import NumberedIds
-from abstain.data.layout import canonical, pick
-from abstain.data.options import Options
+from abstain.data.readers.splits import canonical, pick
+from abstain.data.reading import Options
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
 from abstain.support.wording import some
@@ -27,18 +27,18 @@ def read_object(source: object, options: Options) -> LabeledData:
     """Data that are already in memory, told apart by what they are."""
     family = type(source).__module__.partition(".")[0]
     if family == "datasets":
-        from abstain.data.hub import read_dataset
+        from abstain.data.readers.hub import read_dataset
 
         return read_dataset(source, options)
     pick(options.split, ["train"], "data in memory")
     if isinstance(source, tuple) and len(source) == 2:
         return _read_pair(*source, options)
     if family == "pandas":
-        from abstain.data.frames import read_frame
+        from abstain.data.readers.frames import read_frame
 
         return read_frame(source, options)
     if isinstance(source, torch.utils.data.Dataset):
-        from abstain.data.torch_datasets import read_torch
+        from abstain.data.readers.torch_datasets import read_torch
 
         return read_torch(source, options)
     if isinstance(source, Tensor | np.ndarray | list) and not options.labelled:
@@ -175,7 +175,7 @@ def _key(
 
 def _read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
     if type(inputs).__module__.partition(".")[0] == "pandas" and hasattr(inputs, "columns"):
-        from abstain.data.frames import read_frame
+        from abstain.data.readers.frames import read_frame
 
         column = "label" if "label" not in inputs.columns else "__label__"
         frame = inputs.assign(**{column: _as_labels(labels)})  # type: ignore[attr-defined]

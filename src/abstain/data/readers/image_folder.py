@@ -8,9 +8,9 @@ from pathlib import Path
 from abstain.data.assemble import Found, assemble
 from abstain.data.cache import cached, fingerprint
 from abstain.data.contract import LabeledData
-from abstain.data.images import SUFFIXES, list_images, read_images
-from abstain.data.layout import TABLE_SUFFIXES, pick, split_folders, subfolders
-from abstain.data.options import Options
+from abstain.data.readers.images import SUFFIXES, list_images, read_images
+from abstain.data.readers.splits import TABLE_SUFFIXES, pick, split_folders, subfolders
+from abstain.data.reading import Options
 from abstain.errors import DataError
 from abstain.support.wording import some
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.table_numbers import as_numbers
+from abstain.data.readers.table_numbers import as_numbers
 from abstain.errors import DataError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abstain.data.cache import fingerprint
-from abstain.data.layout import TABLE_SUFFIXES
-from abstain.data.options import Options
-from abstain.data.rows import ArrowRows
+from abstain.data.readers.rows import ArrowRows
+from abstain.data.readers.splits import TABLE_SUFFIXES
+from abstain.data.reading import Options
 from abstain.errors import DataError
 from abstain.support.files import publish
 from abstain.support.optional import require

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from abstain.data.contract import LabeledData
-from abstain.data.options import Options
-from abstain.data.rows import ArrowRows
-from abstain.data.tabular import read_arrow
+from abstain.data.readers.rows import ArrowRows
+from abstain.data.readers.tabular import read_arrow
+from abstain.data.reading import Options
 from abstain.errors import DataError
 from abstain.support.optional import require
 from abstain.support.wording import some

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from abstain.data.contract import LabeledData
-from abstain.data.encode_image import ImageEncoder
-from abstain.data.encode_table import TableEncoder
-from abstain.data.encode_text import TextEncoder
-from abstain.data.encoder import FILE, Encoder
+from abstain.data.encoders.base import FILE, Encoder
+from abstain.data.encoders.image_encoder import ImageEncoder
+from abstain.data.encoders.table_encoder import TableEncoder
+from abstain.data.encoders.text_encoder import TextEncoder
 from abstain.errors import DataError
 
 __all__ = ["Encoder", "ImageEncoder", "TableEncoder", "TextEncoder", "fit_encoder", "load_encoder"]

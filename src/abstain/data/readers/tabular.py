@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from abstain.data.arrow_files import read_rows
 from abstain.data.assemble import Found, assemble
 from abstain.data.cache import fingerprint, read_entry, store
-from abstain.data.columns import (
+from abstain.data.class_labels import RawLabels
+from abstain.data.contract import Inputs, LabeledData
+from abstain.data.finite import check_finite
+from abstain.data.ids import NumberedIds
+from abstain.data.readers.arrow_files import read_rows
+from abstain.data.readers.columns import (
     Choice,
     check_ignored,
     choose_features,
@@ -19,14 +23,15 @@ from abstain.data.columns import (
     class_names,
     label_column,
 )
-from abstain.data.contract import Inputs, LabeledData
-from abstain.data.finite import check_finite
-from abstain.data.ids import NumberedIds
-from abstain.data.images import list_images, read_images
-from abstain.data.labels import RawLabels
-from abstain.data.options import Options
-from abstain.data.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
-from abstain.data.table_numbers import as_numbers, categories_of, holds_dates, unknown_categories
+from abstain.data.readers.images import list_images, read_images
+from abstain.data.readers.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
+from abstain.data.readers.table_numbers import (
+    as_numbers,
+    categories_of,
+    holds_dates,
+    unknown_categories,
+)
+from abstain.data.reading import Options
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.rows import LazyTable
+from abstain.data.readers.rows import LazyTable
 from abstain.errors import DataError
 
 FILE = "encoder.json"

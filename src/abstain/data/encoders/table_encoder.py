@@ -11,11 +11,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from abstain.data.as_trained import check_dates, check_no_texts, is_date, is_number
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoder import FILE, Encoder, LazyEncoded, blocks
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded, blocks
+from abstain.data.encoders.spread import is_beyond, spread_of
+from abstain.data.encoders.table_checks import check_dates, check_no_texts, is_date, is_number
 from abstain.data.finite import check_finite
-from abstain.data.spread import is_beyond, spread_of
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 

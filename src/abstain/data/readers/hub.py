@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from abstain.data.cache import cached, fingerprint
 from abstain.data.contract import LabeledData
-from abstain.data.hub_fetch import fetch
-from abstain.data.layout import canonical, pick
-from abstain.data.options import Options
-from abstain.data.rows import ArrowRows
-from abstain.data.tabular import read_arrow
+from abstain.data.readers.hub_fetch import fetch
+from abstain.data.readers.rows import ArrowRows
+from abstain.data.readers.splits import canonical, pick
+from abstain.data.readers.tabular import read_arrow
+from abstain.data.reading import Options
 from abstain.errors import DataError
 from abstain.support.files import publish
 

@@ -10,15 +10,15 @@ import numpy as np
 from abstain.arguments import typed
 from abstain.data.assemble import settle
 from abstain.data.budget import MEMORY_BUDGET
-from abstain.data.builtin import BUILTIN, read_builtin
 from abstain.data.cache import cache_folder
 from abstain.data.contract import LabeledData
-from abstain.data.fitting import check_fitting, check_images
-from abstain.data.folder import read_folder
-from abstain.data.images import SUFFIXES as IMAGE_SUFFIXES
-from abstain.data.layout import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
-from abstain.data.options import Options
-from abstain.data.tabular import read_files, source_name
+from abstain.data.readers.builtin import BUILTIN, read_builtin
+from abstain.data.readers.image_folder import read_folder
+from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
+from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
+from abstain.data.readers.tabular import read_files, source_name
+from abstain.data.reading import Options
+from abstain.data.source_options import check_fitting, check_images
 from abstain.data.weights import is_weight_file, read_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
@@ -118,8 +118,8 @@ def splits(source: Source) -> tuple[str, ...]:
     >>> splits("digits")
     ('train', 'test')
     """
-    from abstain.data.arrays import npz_splits
-    from abstain.data.hub import hub_splits, object_splits
+    from abstain.data.readers.arrays import npz_splits
+    from abstain.data.readers.hub import hub_splits, object_splits
 
     if not _is_name(source):
         return object_splits(source)
@@ -171,7 +171,7 @@ def _column(argument: str, name: object) -> str:
 def _read_named(source: Source, options: Options) -> LabeledData:
     if isinstance(source, str):
         if source.startswith("hf:"):
-            from abstain.data.hub import read_hub
+            from abstain.data.readers.hub import read_hub
 
             return read_hub(source.removeprefix("hf:"), options)
         if source in BUILTIN:
@@ -195,7 +195,7 @@ def _read_directory(path: Path, options: Options) -> LabeledData:
 def _read_file(path: Path, options: Options) -> LabeledData:
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        from abstain.data.arrays import read_npz
+        from abstain.data.readers.arrays import read_npz
 
         return read_npz(path, options)
     if suffix not in TABLE_SUFFIXES:
@@ -210,7 +210,7 @@ def _read_file(path: Path, options: Options) -> LabeledData:
 
 
 def _read_object(source: Source, options: Options) -> LabeledData:
-    from abstain.data.arrays import read_object
+    from abstain.data.readers.arrays import read_object
 
     return read_object(source, options)
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abstain.data.arrow_files import read_rows
-from abstain.data.bundled import read_digits, read_mnist_5k
 from abstain.data.cache import cached, fingerprint, newest
 from abstain.data.contract import Kind, LabeledData
 from abstain.data.ids import NumberedIds
-from abstain.data.idx import idx_files, read_idx
-from abstain.data.layout import pick, table_files
-from abstain.data.options import Options
-from abstain.data.tabular import read_arrow
+from abstain.data.readers.arrow_files import read_rows
+from abstain.data.readers.bundled import read_digits, read_mnist_5k
+from abstain.data.readers.idx import idx_files, read_idx
+from abstain.data.readers.splits import pick, table_files
+from abstain.data.readers.tabular import read_arrow
+from abstain.data.reading import Options
 from abstain.errors import DataError
 
 _TEN = tuple("0123456789")
@@ -223,7 +223,7 @@ def _letters(name: str) -> str:
 
 
 def _from_hub(builtin: Builtin, stem: str, options: Options) -> LabeledData:
-    from abstain.data.hub import read_hub
+    from abstain.data.readers.hub import read_hub
 
     try:
         data = _named(read_hub(str(builtin.hub), options, keep=False), builtin, options.split)
