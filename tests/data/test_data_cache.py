@@ -8,7 +8,7 @@ import torch
 
 from abstain.data import LabeledData, load
 from abstain.data.cache import cache_folder, cached, fingerprint, read_entry, write_entry
-from abstain.data.ids import NumberedIds
+from abstain.data.contract import NumberedIds
 
 
 def sample(**changes):

@@ -6,7 +6,7 @@ import torch
 
 from abstain.data import LabeledData, load
 from abstain.data.features import with_features
-from abstain.data.fingerprints import fingerprints
+from abstain.data.inputs import fingerprints
 from abstain.errors import DataError
 from abstain.training.recipe import Recipe
 from abstain.training.run import train

@@ -18,8 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from abstain.data import fit_encoder, load, load_encoder
-from abstain.data.readers.rows import LazyTable
-from abstain.data.readers.table_numbers import as_numbers, categories_of
+from abstain.data.readers.rows import LazyTable, as_numbers, categories_of
 from abstain.errors import DataError
 
 ROWS = [

@@ -27,7 +27,7 @@ from abstain.auditing.reviewed import (
 )
 from abstain.data import LabeledData
 from abstain.data.features import is_feature_file, with_features
-from abstain.data.fingerprints import fingerprints
+from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,

@@ -1,8 +1,8 @@
-"""Raw label values, of any type, to class indices and class names."""
+"""Raw label values, of any type, to class indices and class names, checked and aligned."""
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from abstain.data.contract import LabeledData, check_unique
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 
@@ -23,6 +24,44 @@ class Labels:
 
     given: Tensor
     classes: tuple[str, ...]
+
+
+def no_labels(count: int) -> Tensor:
+    """What `given` is where a source was read without labels: −1 for each sample."""
+    return torch.full((count,), -1)
+
+
+def with_labels(data: LabeledData, values: RawLabels | None, *, where: str) -> LabeledData:
+    """The same data with labels; None leaves them without.
+
+    Args:
+        data: without labels; its classes are those that the source names itself, or ().
+        values: the label of each sample as the source has it.
+        where: what errors call the labels.
+
+    >>> data = LabeledData(inputs=["good", "bad"], given=no_labels(2), classes=(), ids=("a", "b"),
+    ...                    kind="text")
+    >>> with_labels(data, ["+", "-"], where="label").classes
+    ('+', '-')
+    """
+    if values is None:
+        return data
+    labels = encode_labels(values, where=where, names=data.classes)
+    return replace(data, given=labels.given, classes=labels.classes)
+
+
+def settle(data: LabeledData, *, classes: Sequence[str] | None, labelled: bool) -> LabeledData:
+    """Align the labels to the classes of another split, or check that they can train."""
+    check_unique(data.ids, data.name)
+    if not labelled:
+        return replace(data, given=no_labels(len(data)), classes=tuple(classes or data.classes))
+    labels = Labels(data.given, data.classes)
+    where = f"labels of {data.name}"
+    if classes is None:
+        check_counts(labels, where=where)
+        return data
+    aligned = align_labels(labels, classes, where=where, ids=data.ids)
+    return replace(data, given=aligned.given, classes=aligned.classes)
 
 
 def encode_labels(values: RawLabels, *, where: str, names: Sequence[str] = ()) -> Labels:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from abstain.data.contract import LabeledData
-from abstain.data.finite import check_finite
+from abstain.data.inputs import check_finite
 from abstain.errors import DataError
 from abstain.support.wording import many
 

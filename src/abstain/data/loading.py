@@ -8,16 +8,15 @@ from typing import TypeAlias
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.data.assemble import settle
-from abstain.data.budget import MEMORY_BUDGET
 from abstain.data.cache import cache_folder
+from abstain.data.class_labels import settle
 from abstain.data.contract import LabeledData
 from abstain.data.readers.builtin import BUILTIN, read_builtin
 from abstain.data.readers.image_folder import read_folder
 from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.readers.tabular import read_files, source_name
-from abstain.data.reading import Options
+from abstain.data.reading import MEMORY_BUDGET, Options
 from abstain.data.source_options import check_fitting, check_images
 from abstain.data.weights import is_weight_file, read_weights
 from abstain.errors import DataError

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from abstain.data import Encoder, LabeledData, load
-from abstain.data.assemble import settle
+from abstain.data.class_labels import settle
 from abstain.data.features import is_feature_file, with_features
 from abstain.data.readers.splits import canonical
 from abstain.data.source_options import check_images, fitting

@@ -2,19 +2,17 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.readers.rows import LazyTable
+from abstain.data.inputs import take
 from abstain.errors import DataError
 
 FILE = "encoder.json"
-BLOCK = 1 << 14
 
 
 class Encoder(ABC):
@@ -84,25 +82,5 @@ class LazyEncoded:
     def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
         """Many samples at once, which a torch DataLoader asks for when it can."""
         return [
-            self.encoder.encode_one(sample, self.order) for sample in _take(self.inputs, indices)
+            self.encoder.encode_one(sample, self.order) for sample in take(self.inputs, indices)
         ]
-
-
-def blocks(inputs: Inputs) -> Iterator[Tensor]:
-    """Numeric inputs in blocks that fit in memory, whether they all do or not."""
-    if isinstance(inputs, Tensor):
-        yield from (inputs[start : start + BLOCK] for start in range(0, len(inputs), BLOCK))
-        return
-    everything = range(len(inputs))
-    for start in everything[::BLOCK]:
-        indices = everything[start : start + BLOCK]
-        if isinstance(inputs, LazyTable):
-            yield inputs.many(indices)
-        else:
-            yield torch.stack([torch.as_tensor(sample) for sample in _take(inputs, indices)])
-
-
-def _take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
-    many = getattr(inputs, "__getitems__", None)
-    taken: Sequence[object] = many(indices) if many else [inputs[i] for i in indices]
-    return taken

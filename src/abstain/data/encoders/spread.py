@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs
-from abstain.data.encoders.base import blocks
+from abstain.data.inputs import blocks
 
 _FAR = 5.0
 """Spreads from the mean: beyond, values are looked at in the light of the others."""

@@ -10,7 +10,7 @@ from typing import NoReturn
 import torch
 
 from abstain.data.contract import LabeledData
-from abstain.data.encoders.base import blocks
+from abstain.data.inputs import blocks
 from abstain.errors import DataError
 from abstain.support.wording import some
 

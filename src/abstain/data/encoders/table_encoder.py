@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import FILE, Encoder, LazyEncoded, blocks
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
 from abstain.data.encoders.spread import is_beyond, spread_of
 from abstain.data.encoders.table_checks import check_dates, check_no_texts, is_date, is_number
-from abstain.data.finite import check_finite
+from abstain.data.inputs import blocks, check_finite
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import BLOCK, FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
 from abstain.data.encoders.word_vectors import read_vectors
+from abstain.data.inputs import BLOCK
 from abstain.errors import DataError
 from abstain.support.optional import require
 

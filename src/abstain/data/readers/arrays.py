@@ -9,14 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.assemble import Found, assemble
-from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.finite import check_finite
-from abstain.data.ids import NumberedIds
+from abstain.data.class_labels import no_labels, with_labels
+from abstain.data.contract import Inputs, Kind, LabeledData, NumberedIds
+from abstain.data.inputs import check_finite
+from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
+from abstain.data.readers.tabular import read_arrow
 from abstain.data.reading import Options
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
+from abstain.support.optional import require
 from abstain.support.wording import some
 
 _INPUT_KEYS = ("x", "inputs", "features", "images", "data")
@@ -34,8 +36,6 @@ def read_object(source: object, options: Options) -> LabeledData:
     if isinstance(source, tuple) and len(source) == 2:
         return _read_pair(*source, options)
     if family == "pandas":
-        from abstain.data.readers.frames import read_frame
-
         return read_frame(source, options)
     if isinstance(source, torch.utils.data.Dataset):
         from abstain.data.readers.torch_datasets import read_torch
@@ -64,17 +64,15 @@ def read_arrays(
         raise DataError(f"X and y must have one length, got {len(decoded)} and {len(values)}")
     if len(decoded) == 0:
         raise DataError("X must hold samples, got none")
-    return assemble(
-        Found(
-            kind=kind,
-            inputs=decoded,
-            labels=values,
-            names=names,
-            ids=ids if ids is not None else NumberedIds(len(decoded)),
-            name=name,
-            where=f"labels of {name}",
-        )
+    unlabelled = LabeledData(
+        inputs=decoded,
+        given=no_labels(len(decoded)),
+        classes=tuple(names),
+        ids=ids if ids is not None else NumberedIds(len(decoded)),
+        kind=kind,
+        name=name,
     )
+    return with_labels(unlabelled, values, where=f"labels of {name}")
 
 
 def as_inputs(inputs: object) -> tuple[Kind, Inputs]:
@@ -173,10 +171,48 @@ def _key(
     )
 
 
+def read_frame(source: object, options: Options) -> LabeledData:
+    """A DataFrame; ids are its `id` column, else its index, else row numbers."""
+    pd = require("pandas", "a DataFrame")
+    pa = require("pyarrow", "a DataFrame")
+    if not isinstance(source, pd.DataFrame):
+        raise DataError(
+            f"source must be a DataFrame, got a {type(source).__name__}; give (X, y) instead"
+        )
+    frame = source.rename(columns=str)
+    twice = frame.columns[frame.columns.duplicated()].tolist()
+    if twice:
+        raise DataError(f"columns of the DataFrame must have different names, got {twice} twice")
+    # As get_dummies(sparse=True) makes them; Arrow takes none.
+    sparse = {x: t.subtype for x, t in frame.dtypes.items() if isinstance(t, pd.SparseDtype)}
+    frame = frame.astype(sparse)
+    counted = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0
+    ids = None if counted or "id" in frame.columns else [str(value) for value in frame.index]
+    again = frame.index[frame.index.duplicated()]
+    if ids is not None and len(again):
+        raise DataError(
+            f"the index of the DataFrame must name every row once, got {some(list(again))} again; "
+            "number the rows with reset_index(drop=True), or give a column id"
+        )
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        reason = " ".join(map(str, error.args))
+        raise DataError(f"columns of the DataFrame must be of one type each, got: {reason}") from (
+            error
+        )
+    return read_arrow(
+        ArrowRows(table.replace_schema_metadata(None)),
+        options,
+        name="frame",
+        where="the DataFrame",
+        folder=Path(),
+        ids=ids,
+    )
+
+
 def _read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
     if type(inputs).__module__.partition(".")[0] == "pandas" and hasattr(inputs, "columns"):
-        from abstain.data.readers.frames import read_frame
-
         column = "label" if "label" not in inputs.columns else "__label__"
         frame = inputs.assign(**{column: _as_labels(labels)})  # type: ignore[attr-defined]
         return read_frame(frame, replace(options, label=column))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from abstain.data.contract import Kind
 from abstain.data.readers.images import SUFFIXES
-from abstain.data.readers.table_numbers import holds_dates, is_text
+from abstain.data.readers.rows import holds_dates, is_text
 from abstain.errors import DataError, MissingColumnError
 from abstain.support.wording import did_you_mean, some
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abstain.data.assemble import Found, assemble
 from abstain.data.cache import cached, fingerprint
+from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import LabeledData
 from abstain.data.readers.images import SUFFIXES, list_images, read_images
 from abstain.data.readers.splits import TABLE_SUFFIXES, pick, split_folders, subfolders
@@ -54,18 +54,18 @@ def read_folder(root: Path, options: Options) -> LabeledData:
             memory_budget=options.memory_budget,
             where=str(base),
         )
-        return assemble(
-            Found(
-                kind="image",
-                inputs=images.inputs,
-                labels=None if classes is None else [classes[i] for i in images.keep],
-                ids=[names[i] for i in images.keep],
-                skipped=images.skipped,
-                scaled=images.scaled,
-                name=name,
-                where=f"sub-folders of {base}",
-            )
+        unlabelled = LabeledData(
+            inputs=images.inputs,
+            given=no_labels(len(images.keep)),
+            classes=(),
+            ids=[names[i] for i in images.keep],
+            kind="image",
+            name=name,
+            skipped=images.skipped,
+            scaled=images.scaled,
         )
+        labels = None if classes is None else [classes[i] for i in images.keep]
+        return with_labels(unlabelled, labels, where=f"sub-folders of {base}")
 
     if options.to_show:
         return build()

@@ -57,6 +57,10 @@ class LazyImages:
     def __len__(self) -> int:
         return len(self.blobs)
 
+    def encoded(self, index: int) -> bytes:
+        """One image as its file has it."""
+        return self.blobs[index]
+
     def __getitem__(self, index: int, /) -> Tensor:
         try:
             return torch.from_numpy(decode(self.blobs[index], self.channels, self.resize))

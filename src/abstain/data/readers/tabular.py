@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from abstain.data.assemble import Found, assemble
 from abstain.data.cache import fingerprint, read_entry, store
-from abstain.data.class_labels import RawLabels
-from abstain.data.contract import Inputs, LabeledData
-from abstain.data.finite import check_finite
-from abstain.data.ids import NumberedIds
+from abstain.data.class_labels import RawLabels, no_labels, with_labels
+from abstain.data.contract import Inputs, LabeledData, NumberedIds
+from abstain.data.inputs import check_finite
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import (
     Choice,
@@ -24,8 +22,11 @@ from abstain.data.readers.columns import (
     label_column,
 )
 from abstain.data.readers.images import list_images, read_images
-from abstain.data.readers.rows import ArrowRows, ImageBlobs, LazyTable, LazyTexts
-from abstain.data.readers.table_numbers import (
+from abstain.data.readers.rows import (
+    ArrowRows,
+    ImageBlobs,
+    LazyTable,
+    LazyTexts,
     as_numbers,
     categories_of,
     holds_dates,
@@ -106,23 +107,21 @@ def read_arrow(
         *,
         scaled: bool = False,
     ) -> LabeledData:
-        data = assemble(
-            Found(
-                kind=choice.kind,
-                inputs=inputs,
-                labels=_take(labels, keep),
-                ids=row_ids if keep is None else [row_ids[i] for i in keep],
-                names=label_names,
-                columns=choice.columns,
-                categories=categories,
-                dates=dates,
-                unknown=unknown,
-                skipped=skipped,
-                scaled=scaled,
-                name=name,
-                where=f"column {label!r} of {where}",
-            )
+        unlabelled = LabeledData(
+            inputs=inputs,
+            given=no_labels(len(inputs)),
+            classes=label_names,
+            ids=row_ids if keep is None else [row_ids[i] for i in keep],
+            kind=choice.kind,
+            name=name,
+            skipped=skipped,
+            scaled=scaled,
+            columns=choice.columns,
+            categories=categories,
+            dates=dates,
+            unknown=unknown,
         )
+        data = with_labels(unlabelled, _take(labels, keep), where=f"column {label!r} of {where}")
         if options.weights is None:
             return data
         values = table.column(options.weights).to_pylist()

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.assemble import Found, assemble
-from abstain.data.contract import Kind, LabeledData
-from abstain.data.ids import NumberedIds
+from abstain.data.class_labels import no_labels, with_labels
+from abstain.data.contract import Kind, LabeledData, NumberedIds
 from abstain.data.readers.arrays import read_arrays
 from abstain.data.reading import Options
 from abstain.errors import DataError
@@ -46,15 +45,15 @@ def read_torch(dataset: Samples, options: Options) -> LabeledData:
     first = _input(dataset[0])
     size = len(first) if isinstance(first, str) else first.numel() * first.element_size()
     if size * len(dataset) > options.memory_budget:
-        return assemble(
-            Found(
-                kind=_kind(first),
-                inputs=LazySamples(dataset),
-                labels=_labels(dataset) if options.labelled else None,
-                ids=NumberedIds(len(dataset)),
-                names=names,
-            )
+        unlabelled = LabeledData(
+            inputs=LazySamples(dataset),
+            given=no_labels(len(dataset)),
+            classes=tuple(names),
+            ids=NumberedIds(len(dataset)),
+            kind=_kind(first),
         )
+        labels = _labels(dataset) if options.labelled else None
+        return with_labels(unlabelled, labels, where="label")
     samples = [dataset[index] for index in range(len(dataset))]
     inputs = [_input(sample) for sample in samples]
     labels = [_label(sample) for sample in samples] if options.labelled else None
