@@ -97,7 +97,9 @@ def align_labels(
         ids: of the samples, where `classes` are those of the training data.
     """
     if len(set(classes)) < len(classes):
-        raise DataError(f"classes must name every class once, got {some(list(classes), 20)}")
+        raise DataError(
+            f"must name every class once, got {some(list(classes), 20)}", argument="classes"
+        )
     index = {name: i for i, name in enumerate(classes)}
     present = set(np.unique(labels.given.numpy()).tolist())
     unknown = [name for i, name in enumerate(labels.classes) if i in present and name not in index]
@@ -144,8 +146,10 @@ def check_counts(labels: Labels, *, where: str) -> None:
     held = [name for name, count in zip(labels.classes, counts, strict=True) if count]
     if len(held) < 2:
         raise DataError(
-            f"{where} must hold two classes or more, got only {held[0]!r}; "
-            "check that label= names the right column, or that every class has its sub-folder"
+            f"{where} must hold two classes or more, got only {held[0]!r}",
+            remedy="check that {label} names the right column, or that every class has its "
+            "sub-folder",
+            label=None,
         )
     single = [name for name, count in zip(labels.classes, counts, strict=True) if count == 1]
     if single:
@@ -166,8 +170,9 @@ def _named(values: RawLabels, names: tuple[str, ...], where: str) -> Labels:
     if len(wrong):
         raise DataError(
             f"{where} must lie in 0 to {len(names) - 1} for {len(names)} named classes, "
-            f"got {array[wrong[0]]} in row {wrong[0]} ({many(len(wrong), 'such row')}); "
-            "−1 stands for no label: use labelled=False for a split without labels"
+            f"got {array[wrong[0]]} in row {wrong[0]} ({many(len(wrong), 'such row')})",
+            remedy="−1 stands for no label: use {labelled} for a split without labels",
+            labelled=False,
         )
     return Labels(torch.from_numpy(array.astype(np.int64)), names)
 

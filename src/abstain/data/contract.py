@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, overload
@@ -74,6 +74,11 @@ class LabeledData:
     """float32 (N): how much each sample counts in training; alike where there are none."""
     word_vectors: Path | None = None
     """Word vectors that lie beside the source, for the text encoder to use by default."""
+    shown: "LabeledData | None" = None
+    """The same samples as a person is shown them, where the model sees other inputs of them.
+
+    So it is with features that were computed before: the inputs are embeddings, shown are photos.
+    """
 
     def __post_init__(self) -> None:
         sizes = {"inputs": len(self.inputs), "given": len(self.given), "ids": len(self.ids)}
@@ -81,6 +86,8 @@ class LabeledData:
             sizes["true"] = len(self.true)
         if self.weights is not None:
             sizes["weights"] = len(self.weights)
+        if self.shown is not None:
+            sizes["shown"] = len(self.shown)
         if len(set(sizes.values())) > 1:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
 
@@ -115,6 +122,27 @@ class LabeledData:
         if column in self.dates:
             return str(date(1970, 1, 1) + timedelta(days=math.floor(value)))
         return self.categories[column][int(value)] if column in self.categories else value
+
+    @property
+    def as_shown(self) -> "LabeledData":
+        """The samples as a person sees them, under the same labels.
+
+        >>> import torch
+        >>> texts = LabeledData(inputs=["fine", "dull"], given=torch.tensor([0, 1]), kind="text",
+        ...                     classes=("+", "-"), ids=("a", "b"))
+        >>> data = replace(texts, inputs=torch.rand(2, 384), kind="table", shown=texts)
+        >>> data.kind, data.as_shown.kind, texts.as_shown is texts
+        ('table', 'text', True)
+        """
+        if self.shown is None:
+            return self
+        return replace(
+            self.shown,
+            given=self.given,
+            classes=self.classes,
+            true=self.true,
+            weights=self.weights,
+        )
 
     @property
     def num_classes(self) -> int:

@@ -1,6 +1,7 @@
-"""Features that the user has already, such as embeddings, in the place of a source's own inputs."""
+"""Features that the user has already, such as embeddings: what the model sees of a source."""
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -25,8 +26,28 @@ def is_feature_file(features: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(features, str | os.PathLike) and os.fspath(features).endswith(SUFFIX)
 
 
+def are_numbers(features: object) -> bool:
+    """Whether `features` are numbers, an array or an `.npy`, rather than columns of the source.
+
+    >>> are_numbers("embeddings.npy"), are_numbers([[0.5, 1.0], [2.0, 3.0]])
+    (True, True)
+    >>> are_numbers(None), are_numbers("height"), are_numbers(["height", "age"])
+    (False, False, False)
+    """
+    if isinstance(features, str | os.PathLike) or not isinstance(features, Collection):
+        return is_feature_file(features)
+    if getattr(features, "ndim", 1) != 1:  # a DataFrame has the names of its columns as its items
+        return True
+    return not all(isinstance(name, str | int | np.integer) for name in features)
+
+
+def name_of(features: object) -> str:
+    """What errors call features that are numbers: their file, or that they are in memory."""
+    return os.fspath(features) if is_feature_file(features) else "in memory"
+
+
 def with_features(data: LabeledData, features: object) -> LabeledData:
-    """The same samples and labels with other inputs: a row of numbers for each.
+    """The same samples and labels with other inputs, a row of numbers for each; shown as before.
 
     Args:
         data: what the features are of, in its order.
@@ -34,8 +55,9 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
 
     >>> data = LabeledData(inputs=["a text", "another"], given=torch.tensor([0, 1]), kind="text",
     ...                    classes=("cat", "dog"), ids=("a", "b"))
-    >>> with_features(data, [[0.5, 1.0], [2.0, 3.0]]).inputs.shape
-    torch.Size([2, 2])
+    >>> numbers = with_features(data, [[0.5, 1.0], [2.0, 3.0]])
+    >>> numbers.inputs.shape, numbers.as_shown.inputs
+    (torch.Size([2, 2]), ['a text', 'another'])
     """
     where = os.fspath(features) if is_feature_file(features) else "features"
     array = _read(Path(where)) if is_feature_file(features) else _as_array(features)
@@ -52,7 +74,9 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
     inputs = torch.from_numpy(array.astype(np.float32))
     check_finite(inputs, where=where)
     no_columns: dict[str, Any] = {"columns": (), "categories": {}, "dates": ()}
-    return replace(data, inputs=inputs, kind="table", word_vectors=None, **no_columns)
+    return replace(
+        data, inputs=inputs, kind="table", word_vectors=None, shown=data.as_shown, **no_columns
+    )
 
 
 def _as_array(features: object) -> np.ndarray[Any, Any]:
@@ -62,7 +86,7 @@ def _as_array(features: object) -> np.ndarray[Any, Any]:
             features.detach().cpu() if isinstance(features, torch.Tensor) else features
         )
     except ValueError as error:
-        raise DataError(f"features must be rectangular, got: {error}") from error
+        raise DataError(f"must be rectangular, got: {error}", argument="features") from error
 
 
 def _read(path: Path) -> np.ndarray[Any, Any]:
@@ -70,7 +94,7 @@ def _read(path: Path) -> np.ndarray[Any, Any]:
         # Not np.load, which takes what is no .npy for a pickle, and says how to load that unsafely.
         array = np.lib.format.open_memmap(path.expanduser(), mode="r")
     except FileNotFoundError:
-        raise DataError(f"features must name a file that exists, got {path}") from None
+        raise DataError(f"must name a file that exists, got {path}", argument="features") from None
     except Exception as error:  # a damaged file makes NumPy raise anything
         raise DataError(f"{path} must be an {SUFFIX} of plain numbers, got: {error}") from error
     return np.asarray(array)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from abstain.arguments import typed
 from abstain.data.cache import cache_folder
 from abstain.data.class_labels import settle
 from abstain.data.contract import LabeledData
+from abstain.data.features import are_numbers, with_features
 from abstain.data.readers.builtin import BUILTIN, read_builtin
 from abstain.data.readers.image_folder import read_folder
 from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
@@ -32,7 +34,7 @@ def load(
     *,
     split: str = "train",
     label: str | None = None,
-    features: str | Sequence[str] | None = None,
+    features: npt.ArrayLike | os.PathLike[str] | None = None,
     ignore: str | Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
@@ -42,7 +44,6 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
-    to_show: bool = False,
     memory_budget: int = MEMORY_BUDGET,
 ) -> LabeledData:
     """Load one split of a labelled data set.
@@ -57,7 +58,11 @@ def load(
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" by default.
         features: the feature columns; found by looking by default. In a table, text that repeats
-            counts as categories, a date as a number, and values may be missing.
+            counts as categories, a date as a number, and values may be missing. Or numbers to train
+            on instead of the source's own inputs, such as embeddings: an array (samples, columns)
+            or the name of an `.npy`, in the order of the source. The source's own inputs are then
+            only shown (`LabeledData.shown`): images may differ in size or be missing, and a table
+            needs no columns but its labels.
         ignore: columns that are no features, such as a number for each customer.
         weights: how much each sample is to count in training: a column (or the key of an `.npz`),
             or a file: a table with the columns id and weight, or an `.npy` in order.
@@ -69,8 +74,6 @@ def load(
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width; those of several sizes are scaled to
             their median ones, at most 64 by default.
-        to_show: True where other features are trained on: images may then differ in size or be
-            missing, and a table needs no columns but its labels.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
 
     Raises:
@@ -80,10 +83,11 @@ def load(
     >>> len(data), data.classes, data.given.tolist()
     (4, ('a', 'b'), [0, 1, 0, 1])
     """
+    has_numbers = are_numbers(features)
     options = Options(
         split=canonical(split),
         label=None if label is None else _column("label", label),
-        features=_columns("features", features),
+        features=None if has_numbers else _columns("features", features),
         ignore=_columns("ignore", ignore) or (),
         categories=categories,
         weights=None if weights is None or is_weight_file(weights) else os.fspath(weights),
@@ -92,7 +96,7 @@ def load(
         skip_bad=skip_bad,
         labelled=labelled,
         image_size=image_size,
-        to_show=to_show,
+        to_show=has_numbers,
         memory_budget=memory_budget,
     )
     _check_no_files(options.features or ())
@@ -102,11 +106,13 @@ def load(
         data = read_weights(data, Path(weights))
     elif weights is not None and data.weights is None:
         raise DataError(
-            f"weights must be a file for {data.name}, which has no columns, got {weights!r}"
+            f"must be a file for {data.name}, which has no columns, got {weights!r}",
+            argument="weights",
         )
     if classes is None:  # else read as the training data were, and whether they fit is found there
         check_images(data, vars(options))
-    return settle(data, classes=classes, labelled=labelled)
+    data = settle(data, classes=classes, labelled=labelled)
+    return with_features(data, features) if has_numbers else data
 
 
 def splits(source: Source) -> tuple[str, ...]:
@@ -141,7 +147,7 @@ def _is_name(source: Source) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def _columns(argument: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def _columns(argument: str, names: object) -> tuple[str, ...] | None:
     if names is None:
         return None
     several = names if isinstance(names, Iterable) and not isinstance(names, str) else [names]
@@ -152,8 +158,9 @@ def _check_no_files(features: Sequence[str]) -> None:
     """A file that is no `.npy` would pass for a column, and an image folder has none to miss."""
     if files := [name for name in features if Path(name).suffix and Path(name).is_file()]:
         raise DataError(
-            f"features must be columns or one .npy with a row of numbers per sample, got {files[0]}"
-            "; save the numbers with numpy.save"
+            f"must be columns or one .npy with a row of numbers per sample, got {files[0]}"
+            "; save the numbers with numpy.save",
+            argument="features",
         )
 
 
@@ -162,8 +169,9 @@ def _column(argument: str, name: object) -> str:
     if isinstance(name, str | int | np.integer):
         return str(name)
     raise DataError(
-        f"{argument} must name a column, got a {type(name).__name__}; labels in memory are given "
-        "with their inputs, as (X, y)"
+        f"must name a column, got a {type(name).__name__}; labels in memory are given "
+        "with their inputs, as (X, y)",
+        argument=argument,
     )
 
 
@@ -201,8 +209,9 @@ def _read_file(path: Path, options: Options) -> LabeledData:
         is_image = suffix in IMAGE_SUFFIXES
         then = "give the folder that it lies in" if is_image else "convert it to one of these"
         raise DataError(
-            f"source must be a folder or a file of type {', '.join(TABLE_SUFFIXES)} or .npz, "
-            f"got {path}; {then}"
+            f"must be a folder or a file of type {', '.join(TABLE_SUFFIXES)} or .npz, "
+            f"got {path}; {then}",
+            argument="source",
         )
     pick(options.split, ["train"], path)
     return read_files([path], options, name=source_name(path))
@@ -219,10 +228,12 @@ def _not_found(source: str) -> DataError:
         parent = Path(source).expanduser().parent
         near = [str(p) for p in parent.iterdir()] if parent.is_dir() else []
         return DataError(
-            f"source must be a file or folder that exists, got {source}{did_you_mean(source, near)}"
+            f"must be a file or folder that exists, got {source}{did_you_mean(source, near)}",
+            argument="source",
         )
     near = [*BUILTIN, *(path.name for path in Path().iterdir())]
     return DataError(
-        f"source must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or "
-        f"hf:OWNER/NAME, got {source!r}{did_you_mean(source, near)}"
+        f"must be a built-in set ({some(list(BUILTIN), 10)}), a file, a folder or "
+        f"hf:OWNER/NAME, got {source!r}{did_you_mean(source, near)}",
+        argument="source",
     )

@@ -33,7 +33,7 @@ class Options:
     labelled: bool = True
     image_size: int | tuple[int, int] | None = None
     to_show: bool = False
-    """Whether the inputs are only to be shown, and need not be fit for training."""
+    """Whether the inputs are only shown, as the model sees other features: they need not fit it."""
     memory_budget: int = MEMORY_BUDGET
 
     def __post_init__(self) -> None:
@@ -41,7 +41,9 @@ class Options:
         sides = size if isinstance(size, tuple) else (size,)
         fits = all(isinstance(side, int) and 1 <= side <= _LARGEST for side in sides)
         if size is not None and not fits:
-            raise DataError(f"image_size must be whole pixels, 1 to {_LARGEST}, got {size!r}")
+            raise DataError(
+                f"must be whole pixels, 1 to {_LARGEST}, got {size!r}", argument="image_size"
+            )
 
     def key(self) -> list[object]:
         """The options that change what is decoded, for the key of a cache entry."""

@@ -1,15 +1,16 @@
 """Which options say something of which sources; the others are refused, not passed over."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from abstain.data.contract import LabeledData
-from abstain.data.features import is_feature_file
+from abstain.data.features import are_numbers, is_feature_file
 from abstain.data.readers.builtin import BUILTIN
 from abstain.data.readers.splits import split_folders, table_files
+from abstain.data.weights import is_weight_file
 from abstain.errors import DataError
 
 _IMAGE_OPTIONS = ("image_size", "skip_bad")
@@ -50,7 +51,8 @@ known, got 'stars'
         if name not in form.takes:
             named = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
             raise DataError(
-                f"{name} must be left out for {named}, {form.about}, got {_shown(options[name])}"
+                f"must be left out for {named}, {form.about}, got {_shown(options[name])}",
+                argument=name,
             )
 
 
@@ -59,8 +61,9 @@ def check_images(data: LabeledData, options: Mapping[str, Any]) -> None:
     for name in _said(options):
         if name in _IMAGE_OPTIONS and data.kind != "image":
             raise DataError(
-                f"{name} must be left out for {data.name}, which holds {_INPUTS[data.kind]} and no "
-                f"images, got {_shown(options[name])}"
+                f"must be left out for {data.name}, which holds {_INPUTS[data.kind]} and no "
+                f"images, got {_shown(options[name])}",
+                argument=name,
             )
 
 
@@ -74,7 +77,9 @@ def fitting(source: object, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: x
         for name, x in options.items()
-        if name in takes or name not in _OPTIONS or is_feature_file(x)  # which any source may have
+        if name in takes
+        or name not in _OPTIONS
+        or (name == "features" and are_numbers(x))  # which any source may have
     }
 
 
@@ -91,6 +96,25 @@ def divided(
     of_first, of_second = fitting(first, options), fitting(second, options)
     refused = {name: x for name, x in options.items() if name not in of_second}
     return {**refused, **of_first}, of_second
+
+
+def with_absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose files and folders are found from any folder.
+
+    >>> found = with_absolute_paths({"label": "stars", "features": "clip.npy", "data_dir": "sets"})
+    >>> found["label"], [os.path.isabs(found[name]) for name in ("features", "data_dir")]
+    ('stars', [True, True])
+    """
+    is_path: dict[str, Callable[[Any], bool]] = {
+        "data_dir": bool,
+        "cache_dir": bool,
+        "features": is_feature_file,
+        "weights": is_weight_file,
+    }
+    return {
+        name: os.path.abspath(x) if name in is_path and is_path[name](x) else x  # noqa: PTH100
+        for name, x in options.items()
+    }
 
 
 def _said(options: Mapping[str, Any]) -> list[str]:

@@ -73,8 +73,9 @@ class ImageEncoder(Encoder):
             height, width = self.shape[-2:]
             raise DataError(
                 f"images must have the shape that the model was trained on, {_said(self.shape)}, "
-                f"got {_said(shape)}; load them with image_size=({height}, {width}), and in grey "
-                "where those were grey"
+                f"got {_said(shape)}",
+                remedy="load them with {image_size}, and in grey where those were grey",
+                image_size=(height, width),
             )
 
 

@@ -120,8 +120,10 @@ class TableEncoder(Encoder):
         shared = [x for x in self.categories if x in data.columns or not data.columns]
         if any(tuple(data.categories.get(name, ())) != self.categories[name] for name in shared):
             raise DataError(
-                "categories must be numbered as those of the training data; load the new data "
-                "with categories="
+                "must be numbered as those of the training data",
+                argument="categories",
+                remedy="load the new data with {categories}",
+                categories=None,
             )
 
     def too_far(self, data: LabeledData) -> list[str]:
@@ -225,13 +227,18 @@ def _check_repeated(data: LabeledData) -> None:
                 remedy = "leave such values empty" if words else "convert it to numbers"
                 raise DataError(
                     f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
-                    f"{found}; {remedy}, or leave it out with ignore={name!r}"
+                    f"{found}",
+                    remedy=f"{remedy}, or leave it out with {{ignore}}",
+                    ignore=name,
                 )
             forms = [form for form, like in _FORMS.items() if all(map(like.fullmatch, known))]
             written = "".join(f"{form}; " for form in forms[:1])
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
                 f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {many(len(data), 'row')} ({some(known, 3)}); {written}leave it out with "
-                f"ignore={name!r}, or train on it alone, as text, with features={name!r}"
+                f"ones in {many(len(data), 'row')} ({some(known, 3)})",
+                remedy=f"{written}leave it out with {{ignore}}, or train on it alone, as text, "
+                "with {features}",
+                ignore=name,
+                features=name,
             )

@@ -50,8 +50,9 @@ class TextEncoder(Encoder):
         """Count the words of the training part and look up their vectors."""
         if length < 1 or vocabulary < 3:
             raise DataError(
-                "length must be 1 or more and vocabulary 3 or more (padding, unknown and a word), "
-                f"got {length} and {vocabulary}"
+                "must be 1 or more and vocabulary 3 or more (padding, unknown and a word), "
+                f"got {length} and {vocabulary}",
+                argument="length",
             )
         require("tokenizers", "text")
         tokenizer = _trained(_texts(data.inputs), length, vocabulary)

@@ -21,7 +21,7 @@ def read_vectors(path: Path, words: Sequence[str]) -> Tensor:
     """
     path = Path(path).expanduser()
     if not path.exists():
-        raise DataError(f"vectors must name a file or folder that exists, got {path}")
+        raise DataError(f"must name a file or folder that exists, got {path}", argument="vectors")
     if path.is_dir():
         files = sorted(path.glob("*.safetensors"))
         if len(files) != 1:

@@ -44,8 +44,11 @@ def read_object(source: object, options: Options) -> LabeledData:
     if isinstance(source, Tensor | np.ndarray | list) and not options.labelled:
         return read_arrays(source, None)
     raise DataError(
-        "source must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "
-        f"got {type(source).__name__}; X alone needs labelled=False"
+        "must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "
+        f"got {type(source).__name__}",
+        argument="source",
+        remedy="X alone needs {labelled}",
+        labelled=False,
     )
 
 
@@ -166,8 +169,9 @@ def _key(
             if key.lower() in known or (stem.lower() in known and canonical(end) == split):
                 return key
     raise DataError(
-        f"{argument} must name an array of {path}, got {chosen or ' or '.join(known)!r}; "
-        f"its arrays are {some(list(arrays), 20)}"
+        f"must name an array of {path}, got {chosen or ' or '.join(known)!r}; "
+        f"its arrays are {some(list(arrays), 20)}",
+        argument=argument,
     )
 
 
@@ -177,7 +181,8 @@ def read_frame(source: object, options: Options) -> LabeledData:
     pa = require("pyarrow", "a DataFrame")
     if not isinstance(source, pd.DataFrame):
         raise DataError(
-            f"source must be a DataFrame, got a {type(source).__name__}; give (X, y) instead"
+            f"must be a DataFrame, got a {type(source).__name__}; give (X, y) instead",
+            argument="source",
         )
     frame = source.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()].tolist()

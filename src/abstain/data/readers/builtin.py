@@ -25,7 +25,7 @@ from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.splits import pick, table_files
 from abstain.data.readers.tabular import read_arrow
 from abstain.data.reading import Options
-from abstain.errors import DataError
+from abstain.errors import NO_VALUE, DataError
 
 _TEN = tuple("0123456789")
 _DEBIAN = Path("/usr/share/datasets")
@@ -176,8 +176,11 @@ def find_folder(builtin: Builtin, data_dir: Path | None) -> Path | None:
     if data_dir is not None:
         if not (data_dir / builtin.name).is_dir():
             raise DataError(
-                f"data_dir must hold a folder {builtin.name!r} with train.parquet and "
-                f"test.parquet, got {data_dir}; leave data_dir out to fetch the set from the hub"
+                f"must hold a folder {builtin.name!r} with train.parquet and "
+                f"test.parquet, got {data_dir}",
+                argument="data_dir",
+                remedy="leave {data_dir} out to fetch the set from the hub",
+                data_dir=NO_VALUE,
             )
         return data_dir / builtin.name
     roots = [_DEBIAN]
@@ -236,8 +239,10 @@ def _from_hub(builtin: Builtin, stem: str, options: Options) -> LabeledData:
         data = _named(read_hub(str(builtin.hub), options, keep=False), builtin, options.split)
     except DataError as error:
         raise DataError(
-            f"{builtin.name} is not on this machine: {error}; or put {builtin.name}/train.parquet "
-            "and test.parquet into a folder and name it in ABSTAIN_DATA or data_dir"
+            f"{builtin.name} is not on this machine: {error}",
+            remedy=f"or put {builtin.name}/train.parquet and test.parquet into a folder and name "
+            "it in ABSTAIN_DATA or {data_dir}",
+            data_dir=NO_VALUE,
         ) from error
     return cached(stem, fingerprint([], builtin.hub), options.cache, lambda: data)
 

@@ -39,9 +39,10 @@ def label_column(table: "pa.Table", label: str | None, where: object) -> str:
     wanted = label or "label"
     if wanted not in table.column_names:
         raise DataError(
-            f"label must name a column of {where}, got {wanted!r}{' (the default)' * (not label)}; "
+            f"must name a column of {where}, got {wanted!r}{' (the default)' * (not label)}; "
             f"its columns are {some(table.column_names, 20)}"
-            f"{did_you_mean(wanted, table.column_names)}"
+            f"{did_you_mean(wanted, table.column_names)}",
+            argument="label",
         )
     return wanted
 
@@ -83,7 +84,9 @@ def choose_features(
     names = list(features) if features is not None else _found(table, apart)
     _check_names("features", names, table, where)
     if features is not None and apart[0] in names:
-        raise DataError(f"features must not hold the label column, got {apart[0]!r}; leave it out")
+        raise DataError(
+            f"must not hold the label column, got {apart[0]!r}; leave it out", argument="features"
+        )
     kinds: dict[Kind, list[str]] = {}
     for name in names:
         kinds.setdefault(_kind(table, name, where), []).append(name)
@@ -96,12 +99,16 @@ def choose_features(
     if len(kinds) > 1:
         mixed = "; ".join(f"{kind}: {some(columns)}" for kind, columns in kinds.items())
         raise DataError(
-            f"feature columns of {where} must be of one kind, got {mixed}; choose with features="
+            f"feature columns of {where} must be of one kind, got {mixed}",
+            remedy="choose with {features}",
+            features=None,
         )
     kind, columns = next(iter(kinds.items()))
     if len(columns) > 1:
         raise DataError(
-            f"{where} must have one {kind} column, got {some(columns)}; choose with features="
+            f"{where} must have one {kind} column, got {some(columns)}",
+            remedy="choose with {features}",
+            features=None,
         )
     return Choice(kind, tuple(columns))
 
@@ -168,6 +175,7 @@ def _kind(table: "pa.Table", name: str, where: object) -> Kind:
         return "image" if is_path else "text"
     vectors = "give its vectors as an array of features, or " * types.is_nested(type_)
     raise DataError(
-        f"column {name!r} of {where} must hold numbers, text or images, got {type_}; "
-        f"{vectors}leave it out with ignore={name!r}"
+        f"column {name!r} of {where} must hold numbers, text or images, got {type_}",
+        remedy=f"{vectors}leave it out with {{ignore}}",
+        ignore=name,
     )

@@ -51,8 +51,9 @@ def read_dataset(
         pick(options.split, ["train"], "a Dataset")
     else:
         raise DataError(
-            f"source must be a Dataset or DatasetDict, got {type(dataset).__name__}; "
-            "a streamed set has no length: load it without streaming"
+            f"must be a Dataset or DatasetDict, got {type(dataset).__name__}; "
+            "a streamed set has no length: load it without streaming",
+            argument="source",
         )
     label = options.label or _only_class_label(dataset)
     feature = dataset.features.get(label)

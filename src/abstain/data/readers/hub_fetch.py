@@ -47,8 +47,9 @@ def _check(name: str, path: str) -> None:
     # A bare `csv` would make the library read the files of this folder.
     if not _NAME.fullmatch(path):
         raise DataError(
-            "source must be hf:OWNER/NAME or hf:OWNER/NAME:CONFIG, as in hf:ylecun/mnist, "
-            f"got {f'hf:{name}'!r}"
+            "must be hf:OWNER/NAME or hf:OWNER/NAME:CONFIG, as in hf:ylecun/mnist, "
+            f"got {f'hf:{name}'!r}",
+            argument="source",
         )
 
 
@@ -124,8 +125,9 @@ def _unreachable(name: str, silence: str, error: Exception) -> DataError:
     # Something was fetched before, but not this configuration, or more than one.
     kept = f"; of what was fetched before: {_first_line(error)}" if _is_choice(error) else ""
     return DataError(
-        f"source hf:{name} cannot be fetched: the hub cannot be reached ({silence}){kept}; connect "
-        "to the network, or fetch it on another machine and give its Parquet files as the source"
+        f"hf:{name} cannot be fetched: the hub cannot be reached ({silence}){kept}; connect "
+        "to the network, or fetch it on another machine and give its Parquet files as the source",
+        argument="source",
     )
 
 
@@ -135,11 +137,14 @@ def _not_open(name: str, *, gated: bool = False, says: str | None = None) -> Dat
     log_in = "log in with `hf auth login`, or set HF_TOKEN"
     page = f"{constants.ENDPOINT}/datasets/{name.partition(':')[0]}"
     if gated:
-        return DataError(f"source hf:{name} is gated: accept its terms at {page} and {log_in}")
+        return DataError(
+            f"hf:{name} is gated: accept its terms at {page} and {log_in}", argument="source"
+        )
     told = f" (the hub says: {says})" if says else ""
     return DataError(
-        f"source must be a data set of the hub that you may read, got hf:{name}, which does not "
-        f"exist or is private{told}; check {page}, or {log_in}"
+        f"must be a data set of the hub that you may read, got hf:{name}, which does not "
+        f"exist or is private{told}; check {page}, or {log_in}",
+        argument="source",
     )
 
 
@@ -153,15 +158,17 @@ def _failed(name: str, error: Exception) -> DataError:
     if _is_of_disk(error):
         return _not_stored(name, error)
     return DataError(
-        f"source hf:{name} cannot be fetched from the hub ({_why(error)}); try again if the "
-        "connection broke, else download its files and give them as the source"
+        f"hf:{name} cannot be fetched from the hub ({_why(error)}); try again if the "
+        "connection broke, else download its files and give them as the source",
+        argument="source",
     )
 
 
 def _not_stored(name: str, error: Exception) -> DataError:
     return DataError(
-        f"source hf:{name} cannot be stored ({_why(error)}); make room there, or set HF_HOME to a "
-        "folder that can be written to"
+        f"hf:{name} cannot be stored ({_why(error)}); make room there, or set HF_HOME to a "
+        "folder that can be written to",
+        argument="source",
     )
 
 
@@ -189,13 +196,15 @@ def _choice(name: str) -> DataError | None:
         return None
     if not config and len(known) > 1:
         return DataError(
-            f"source hf:{path} has several configurations ({some(known, 10)}); choose one, as in "
-            f"hf:{path}:{known[0]}"
+            f"hf:{path} has several configurations ({some(known, 10)}); choose one, as in "
+            f"hf:{path}:{known[0]}",
+            argument="source",
         )
     if config and config not in known:
         return DataError(
-            f"source must name a configuration of hf:{path} ({some(known, 10)}), got {config!r}"
-            f"{did_you_mean(config, known)}"
+            f"must name a configuration of hf:{path} ({some(known, 10)}), got {config!r}"
+            f"{did_you_mean(config, known)}",
+            argument="source",
         )
     return None
 

@@ -96,17 +96,17 @@ def _classes(base: Path, root: Path, names: Sequence[str]) -> list[str]:
     folders = [path.name for path in subfolders(base)]
     if not folders:
         tables = sorted(str(p) for p in base.iterdir() if p.suffix.lower() in TABLE_SUFFIXES)
-        instead = (
-            f"give one of its files: {some(tables)}"
-            if tables
-            else (
-                "sort the images into folders, or give a CSV file with the image paths and label= "
-                "its label column"
-            )
-        )
-        raise DataError(
+        rule = (
             f"{base} must hold one sub-folder per class (or train.csv, train.parquet, …), "
-            f"got no sub-folders; {instead}"
+            "got no sub-folders"
+        )
+        if tables:
+            raise DataError(f"{rule}; give one of its files: {some(tables)}")
+        raise DataError(
+            rule,
+            remedy="sort the images into folders, or give a CSV file with the image paths and "
+            "{label} its label column",
+            label=None,
         )
     depth = len(base.relative_to(root).parts)
     classes = [Path(name).parts[depth] for name in names]

@@ -276,8 +276,9 @@ def _check_readable(
     names = tuple(ids[index] for index in bad)
     if bad and not skip_bad:
         raise DataError(
-            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}; "
-            "replace them, or leave them out with skip_bad=True"
+            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}",
+            remedy="replace them, or leave them out with {skip_bad}",
+            skip_bad=True,
         )
     if len(bad) == count:
         raise DataError(f"{where} must hold readable images, got none among {many(count, 'file')}")

@@ -84,8 +84,9 @@ def pick(split: str, found: Iterable[str], where: object) -> str:
     there = list(found)
     if split not in there:
         raise DataError(
-            f"split must be one of those in {where}: {some(there)}; got {split!r}; "
-            "give the file or folder of the other split as a source of its own"
+            f"must be one of those in {where}: {some(there)}; got {split!r}; "
+            "give the file or folder of the other split as a source of its own",
+            argument="split",
         )
     return split
 

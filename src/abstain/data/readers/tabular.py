@@ -160,8 +160,9 @@ def _weight_column(table: "pa.Table", options: Options, where: object) -> list[s
         return []
     if options.weights not in table.column_names:
         raise DataError(
-            f"weights must name a column of {where} or a file, got {options.weights!r}"
-            f"{did_you_mean(options.weights, table.column_names)}"
+            f"must name a column of {where} or a file, got {options.weights!r}"
+            f"{did_you_mean(options.weights, table.column_names)}",
+            argument="weights",
         )
     return [options.weights]
 

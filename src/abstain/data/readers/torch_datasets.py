@@ -36,11 +36,14 @@ def read_torch(dataset: Samples, options: Options) -> LabeledData:
     """All samples when they fit in the budget, else inputs that the dataset decodes when asked."""
     if not hasattr(dataset, "__len__") or isinstance(dataset, torch.utils.data.IterableDataset):
         raise DataError(
-            f"source must be a dataset with a length, got {type(dataset).__name__}; "
-            "wrap it in a map-style dataset, or write it to files first"
+            f"must be a dataset with a length, got {type(dataset).__name__}; "
+            "wrap it in a map-style dataset, or write it to files first",
+            argument="source",
         )
     if len(dataset) == 0:
-        raise DataError(f"source must hold samples, got an empty {type(dataset).__name__}")
+        raise DataError(
+            f"must hold samples, got an empty {type(dataset).__name__}", argument="source"
+        )
     names = _names(dataset)
     first = _input(dataset[0])
     size = len(first) if isinstance(first, str) else first.numel() * first.element_size()
@@ -102,8 +105,9 @@ def _input(sample: Sample) -> Tensor | str:
 def _label(sample: Sample) -> object:
     if not isinstance(sample, tuple | list) or len(sample) < 2:
         raise DataError(
-            "samples of the dataset must be (input, label), got "
-            f"{type(sample).__name__}; use labelled=False for data without labels"
+            f"samples of the dataset must be (input, label), got {type(sample).__name__}",
+            remedy="use {labelled} for data without labels",
+            labelled=False,
         )
     return _plain(sample[1])
 
