@@ -19,7 +19,7 @@ def test_images_load_from_a_copied_cache_without_their_package(tmp_path, monkeyp
     def gone(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("abstain.data.builtin.importlib.metadata.version", gone)
+    monkeypatch.setattr("abstain.data.readers.builtin.importlib.metadata.version", gone)
     again = task_loader()("digits", "mlp")
     assert torch.equal(again.inputs, first.inputs)
     assert again.inputs.dtype == torch.uint8

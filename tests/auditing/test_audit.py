@@ -199,7 +199,9 @@ def test_sizes_survive_a_folder(tmp_path):
     options = {"image_size": (4, 6), "features": str(tmp_path / "x.npy")}
     audit(root, SHORT, folder=tmp_path / "audit", **options)
     assert audit(folder=tmp_path / "audit", resume=True).data.inputs[0].shape == (1, 4, 6)
-    assert SavedAudit.open(tmp_path / "audit").load().inputs[0].shape == (1, 4, 6)
+    loaded = SavedAudit.open(tmp_path / "audit").load()
+    assert loaded.as_shown.inputs[0].shape == (1, 4, 6)
+    assert loaded.inputs.shape == (20, 3)
 
 
 def test_probabilities_need_no_training(tmp_path):

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import abstain
 from abstain.data import load
-from abstain.data.encode_image import ImageEncoder
+from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.training.display import live_display

@@ -7,7 +7,6 @@ source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is 
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from abstain.auditing.reviewed import (
     rows_of,
 )
 from abstain.data import LabeledData
-from abstain.data.fingerprints import fingerprints
-from abstain.data.given_features import is_feature_file, with_features
+from abstain.data.features import are_numbers
+from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,
@@ -123,7 +122,7 @@ def audit(
         held_out = trained.held_out
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
-        numbers = None if _are_columns(features) else features
+        numbers = features if are_numbers(features) else None
         said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
         _check_trainless({**said, "resume": resume or None}, folder)
         data = _load(sources)
@@ -178,22 +177,10 @@ def _train(
     sources: Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> tuple[Trained, LabeledData, Mapping[str, Any]]:
     """The training, the data as a person knows them, and where these came from."""
-    options = dict(sources["options"])
-    features = options.get("features")
-    own = None
-    if features is not None and not is_feature_file(features) and not _are_columns(features):
-        # Numbers in memory: the training sees them, people still see what they are numbers of.
-        own = _load({**sources, "options": {**options, "features": None, "to_show": True}})
-        sources = {"train": with_features(own, features), "test": sources["test"], "options": {}}
-        options = {}
-    trained = train(sources["train"], recipe, test=sources["test"], **settings, **options)
+    options = {**settings, **sources["options"]}
+    trained = train(sources["train"], recipe, test=sources["test"], **options)
     about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
-    if own is None and is_feature_file(about["options"].get("features")):
-        shown = {**about["options"], "features": None, "to_show": True}
-        own = _load({"train": sources["train"] or about["train"], "options": shown})
-    if own is None:
-        return trained, trained.data, about
-    return trained, replace(own, given=trained.data.given, true=trained.data.true), about
+    return trained, trained.data.as_shown, about
 
 
 def _load(sources: Mapping[str, Any]) -> LabeledData:
@@ -201,12 +188,6 @@ def _load(sources: Mapping[str, Any]) -> LabeledData:
     if source is None:
         raise AbstainError("source must be given, got none")
     return loaded(source, reading(sources))
-
-
-def _are_columns(features: object) -> bool:
-    return isinstance(features, str) or (
-        isinstance(features, list | tuple) and all(isinstance(name, str) for name in features)
-    )
 
 
 def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] | None) -> None:

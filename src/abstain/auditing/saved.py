@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from abstain.arguments import typed
 from abstain.auditing.result import FORMAT
 from abstain.data import LabeledData, load
-from abstain.data.given_features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 from abstain.training.sources import reading, recalled
@@ -80,10 +79,7 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options = reading(recalled(sources))
-        if is_feature_file(options.get("features")):
-            options = {**options, "features": None, "to_show": True}
-        data = load(sources["train"], **options)
+        data = load(sources["train"], **reading(recalled(sources)))
         names = ("id", "given_label")
         audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
         labels = {

@@ -96,8 +96,8 @@ def get(
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    from abstain.data.builtin import BUILTIN, whereabouts
     from abstain.data.cache import cache_folder
+    from abstain.data.readers.builtin import BUILTIN, whereabouts
 
     rows = []
     for builtin in BUILTIN.values():

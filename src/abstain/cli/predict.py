@@ -148,7 +148,7 @@ def predict(
     Writes a row per sample: id, predicted_label (empty where it abstains), confidence, margin,
     abstention, answered; given_label with --compare.
     """
-    from abstain.data.given_features import is_feature_file
+    from abstain.data.features import is_feature_file
     from abstain.training.predict import predict_from
     from abstain.training.predictions import check_output
 

@@ -64,16 +64,9 @@ def new_folder(source: object, what: str, where: str = "runs") -> Path:
 def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401
     """What would be run, with everything filled in from the data."""
     from abstain.data import fit_encoder, load
-    from abstain.data.given_features import is_feature_file, with_features
     from abstain.models import default_model
 
-    features = options.get("features")
-    given = is_feature_file(features)
-    if given:
-        others = {name: value for name, value in options.items() if name != "features"}
-        data = with_features(load(source, to_show=True, **others), features)
-    else:
-        data = load(source, **options)
+    data = load(source, **options)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     values = recipe.as_json()
     values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
@@ -89,7 +82,7 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
 
 def feature_option(features: list[str] | None) -> str | list[str] | None:
     """Columns as they are; the name of one `.npy` by itself."""
-    from abstain.data.given_features import is_feature_file
+    from abstain.data.features import is_feature_file
 
     if features is None or not any(is_feature_file(name) for name in features):
         return features

@@ -190,7 +190,7 @@ def train(
         )
     if dry_run:
         if test is not None:
-            from abstain.data.fitting import divided
+            from abstain.data.source_options import divided
 
             reading, _ = divided(reading, source, test)
         show_recipe(source, recipe, reading, as_json=as_json)

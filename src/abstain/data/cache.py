@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.contract import LabeledData
-from abstain.data.ids import NumberedIds
+from abstain.data.contract import LabeledData, NumberedIds
 from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)

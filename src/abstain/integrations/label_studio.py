@@ -54,7 +54,7 @@ def export_label_studio(
         raise AbstainError(f"out must end in .json for Label Studio, got {target}")
     if not target.absolute().parent.is_dir():
         raise AbstainError(f"out must lie in a folder that exists, got {target}")
-    data = audit.load()
+    data = audit.load().as_shown
     tasks = _tasks(audit, data, flagged=flagged, url=url)
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     try:

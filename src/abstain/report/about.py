@@ -4,7 +4,6 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
-from abstain.data.given_features import is_feature_file
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.layout import section
@@ -72,7 +71,7 @@ def how_to_go_on(audit: Audit) -> Markup | None:
             )
         }
     if audit.trained and audit.trained.recipe.model:
-        by_file = is_feature_file(audit.sources["options"].get("features"))
+        by_file = audit.trained.data.shown is not None
         steps["Use the model of this audit, which has withstood the wrong labels"] = (
             f"abstain predict {place} SOURCE {'--features NEW.npy ' if by_file else ''}"
             "--output predictions.csv"

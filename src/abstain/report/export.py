@@ -16,8 +16,8 @@ from abstain.arguments import typed
 from abstain.auditing.reviewed import OWN_FILES
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
-from abstain.data.given_features import SUFFIX, is_feature_file, with_features
-from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
+from abstain.data.features import SUFFIX, is_feature_file
+from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.errors import AbstainError
 from abstain.report.repair import (
     Repaired,
@@ -96,11 +96,12 @@ def export_cleaned(
         raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
     target = Path(path)
     check_own_files(audit, target)
-    data, sources = audit.load(), _sources(audit)
+    loaded, sources = audit.load(), _sources(audit)
+    data = loaded.as_shown
     repaired = repair(audit, data, fix, min_confidence, unsure)
     files, folder = _table_files(sources), folder_of(sources)
     said = reading_of_cleaned(sources, target)
-    if len(repaired.keep) < len(data) and is_feature_file(said.get("features")):
+    if len(repaired.keep) < len(data) and loaded.shown is not None:
         _check_beside(target, said["features"])
     if files:
         label = sources["options"].get("label")
@@ -115,8 +116,8 @@ def export_cleaned(
         if repaired.weights is not None:
             table = with_weights(table, repaired.weights[repaired.keep])
         write_table(table, target)
-    if is_feature_file(said.get("features")):
-        said["features"] = _features_of_kept(data, repaired, target, said["features"])
+    if loaded.shown is not None:
+        said["features"] = _features_of_kept(loaded, repaired, target, said["features"])
     return Exported(
         path=target,
         rows=len(repaired.keep),
@@ -202,7 +203,7 @@ def _features_of_kept(
     if len(repaired.keep) == len(data):
         return str(features)
     beside = target.with_suffix(SUFFIX)
-    kept = np.asarray(with_features(data, features).inputs)[repaired.keep]
+    kept = np.asarray(data.inputs)[repaired.keep]
     _publish(beside, lambda path: np.save(path, kept))
     return str(beside)
 

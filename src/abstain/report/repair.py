@@ -17,9 +17,9 @@ from torch import Tensor
 from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
-from abstain.data.arrow_files import read_rows
-from abstain.data.columns import label_column
-from abstain.data.options import Options
+from abstain.data.readers.arrow_files import read_rows
+from abstain.data.readers.columns import label_column
+from abstain.data.reading import Options
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 

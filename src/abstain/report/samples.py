@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torch import Tensor, as_tensor
 
 from abstain.data import LabeledData
-from abstain.data.spread import spread_of
+from abstain.data.encoders.spread import spread_of
 from abstain.report.markup import Markup, cut, element, foreign
 from abstain.support.optional import require
 from abstain.support.wording import many

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from abstain.data import Encoder, LabeledData
-from abstain.data.encode_table import TableEncoder
-from abstain.data.labels import spelt_alike
+from abstain.data.class_labels import spelt_alike
+from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from abstain.arguments import typed
 from abstain.data import LabeledData, splits
-from abstain.data.fitting import divided
-from abstain.data.given_features import is_feature_file
+from abstain.data.features import are_numbers, name_of
+from abstain.data.source_options import divided
 from abstain.errors import AbstainError
 from abstain.scores.selective import (
     labels_needed,
@@ -74,9 +74,10 @@ def predict_from(
     _check(coverage, max_risk, score, calibrate)
     if calibrate is None and calibrate_split is not None:
         raise AbstainError(f"calibrate_split needs calibrate, got {calibrate_split!r} alone")
-    if calibrate is not None and is_feature_file(options.get("features")):
+    features = options.get("features")
+    if calibrate is not None and are_numbers(features):
         raise AbstainError(
-            f"calibrate must be left out where features are {options['features']}, which are those "
+            f"calibrate must be left out where features are {name_of(features)}, which are those "
             f"of the source, got {calibrate}; give both sources as .npz of their features instead"
         )
     if calibrate is not None and max_risk is not None:

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from abstain.data import Encoder, LabeledData, load
-from abstain.data.assemble import settle
-from abstain.data.fitting import check_images, fitting
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.layout import canonical
+from abstain.data.class_labels import settle
+from abstain.data.features import is_feature_file
+from abstain.data.readers.splits import canonical
+from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.training.batches import Batches, resident
@@ -130,17 +130,13 @@ class FinishedRun:
         if not isinstance(source, LabeledData):
             as_trained = {"classes": self.classes, **self._defaults(source)}
             read = {**as_trained, **options, "labelled": labelled}
-            features = options.get("features")
-            if is_feature_file(features):
-                shown = load(source, **{**read, "features": None, "to_show": True})
-                return with_features(shown, features)
             named = isinstance(source, str | os.PathLike)
-            if named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
+            if options.get("features") is None and named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
                 self._check_needs_no_features(source)  # before its images are read
             data = self._load(source, read, named_columns="features" in options)
             if data.kind != "table":
                 self._check_needs_no_features(source if named else data.name)
-            check_images(data, options)
+            check_images(data.as_shown, options)
             return data
         if labelled and bool((source.given < 0).any()):
             raise AbstainError(f"{source.name} must have labels to compare with, got none")

@@ -11,9 +11,8 @@ import torch
 
 from abstain import noise
 from abstain.data import LabeledData, load, splits
-from abstain.data.fitting import divided, fitting
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.weights import is_weight_file
+from abstain.data.features import are_numbers, is_feature_file, name_of, with_features
+from abstain.data.source_options import divided, fitting, with_absolute_paths
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean
 from abstain.training.recipe import Recipe
@@ -45,11 +44,13 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     if source is None:
         raise AbstainError("source must be given (data in memory also to resume), got none")
     features = options.get("features")
-    if is_feature_file(features):
-        del options["features"]
+    if are_numbers(features):  # of the source, not of a test
         if test is not None:
-            raise AbstainError(f"test must be left out where features are {features}, got {test}")
-        return with_features(loaded(source, {**options, "to_show": True}), features), None
+            raise AbstainError(
+                f"must be left out where features are {name_of(features)}, got {test}",
+                argument="test",
+            )
+        return loaded(source, options), None
     if test is None and not isinstance(source, LabeledData) and "test" in splits(source):
         test = source
     of_source, of_test = (options, {}) if test is None else divided(options, source, test)
@@ -63,22 +64,23 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
         split = "test" if "test" in splits(test) else "train"
         return data, load(test, **{**of_test, **as_trained, "weights": None, "split": split})
     except AbstainError as error:
-        told = str(error)
-        if not told.startswith("source "):
+        if error.argument != "source":
             raise
-        raise type(error)(f"test {told.removeprefix('source ')}") from error
+        raise error.about("test") from error
 
 
 def loaded(source: object, options: Mapping[str, Any]) -> LabeledData:
     """A source as `abstain.data.load` reads it; data that were loaded before as they are."""
     if not isinstance(source, LabeledData):
         return load(source, **options)
+    features = options.get("features")
     for name, value in options.items():
-        if name != "to_show" and value is not None:
+        if value is not None and not (name == "features" and are_numbers(value)):
             raise AbstainError(
-                f"{name} must be left out for LabeledData, which are read already, got {value!r}"
+                f"must be left out for LabeledData, which are read already, got {value!r}",
+                argument=name,
             )
-    return source
+    return source if features is None else with_features(source, features)
 
 
 def image_size(data: LabeledData) -> tuple[int, int]:
@@ -102,14 +104,10 @@ def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
         # A relative path must still be found when the run is taken up from elsewhere.
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
 
-    options = {
-        k: os.path.abspath(v)  # noqa: PTH100
-        if k in ("data_dir", "cache_dir")
-        or (k == "features" and is_feature_file(v))
-        or (k == "weights" and is_weight_file(v))
-        else v
-        for k, v in sources["options"].items()
-    }
+    features = sources["options"].get("features")
+    if are_numbers(features) and not is_feature_file(features):
+        return {"train": None, "test": name(sources["test"]), "options": {}}
+    options = with_absolute_paths(sources["options"])
     return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
 
 
