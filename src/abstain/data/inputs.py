@@ -79,22 +79,35 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     >>> bool(first == second), bool(first == third)
     (True, False)
     """
-    digests = (blake2b(content, digest_size=8).digest() for content in _contents(data))
+    everything = range(len(data))
+    digests = (blake2b(_plain(x, data), digest_size=8).digest() for x in contents(data, everything))
     return np.frombuffer(b"".join(digests), dtype=np.int64)
 
 
-def _contents(data: LabeledData) -> Iterator[bytes]:
+def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
+    """What each of some samples in a row is, in bytes; images that are decoded lazily by file."""
     inputs = data.inputs
     encoded = getattr(inputs, "encoded", None)  # as lazy images have it
     if encoded is not None:
-        yield from (encoded(index) for index in range(len(inputs)))
-    elif isinstance(inputs, Tensor) or hasattr(inputs, "as_tensor"):
-        for block in blocks(inputs):
-            yield from (row.tobytes() for row in block.contiguous().numpy())
+        yield from map(encoded, rows)
+    elif isinstance(inputs, Tensor):
+        yield from (row.tobytes() for row in inputs[rows.start : rows.stop].contiguous().numpy())
+    elif (as_tensor := getattr(inputs, "as_tensor", None)) is not None:  # as lazy tables have it
+        for start in rows[::BLOCK]:
+            block = as_tensor(range(start, min(start + BLOCK, rows.stop)))
+            yield from (row.tobytes() for row in block.numpy())
     else:
-        for index in range(len(inputs)):
+        for index in rows:
             sample = inputs[index]
             if isinstance(sample, str):
-                yield " ".join(sample.lower().split()).encode("utf-8", "surrogatepass")
+                yield sample.encode("utf-8", "surrogatepass")
             else:
                 yield np.asarray(sample).tobytes()
+
+
+def _plain(content: bytes, data: LabeledData) -> bytes:
+    """A text without case and spacing; anything else as it is."""
+    if data.kind != "text":
+        return content
+    text = content.decode("utf-8", "surrogatepass")
+    return " ".join(text.lower().split()).encode("utf-8", "surrogatepass")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from abstain.data import Kind
 
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
-"""Images up to 64 pixels hold no more detail than a network sees at 160, at half the cost of 224."""
+"""Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
 
 
 class Backbone(ABC):
@@ -78,7 +78,9 @@ class ImageBackbone(Backbone):
             pixels = nn.functional.interpolate(
                 pixels, (self.size, self.size), mode="bicubic", antialias=True
             ).clamp(0, 1)
-        mean, std = (torch.tensor(x, device=pixels.device)[:, None, None] for x in (self.mean, self.std))
+        mean, std = (
+            torch.tensor(x, device=pixels.device)[:, None, None] for x in (self.mean, self.std)
+        )
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
 
 

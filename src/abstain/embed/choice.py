@@ -1,18 +1,17 @@
 """`auto`: of the backbones that are installed, the one that agrees best with held-out labels."""
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from abstain.data import LabeledData
+from abstain.embed.backbone import Backbone
 from abstain.embed.embedding import embed
 from abstain.embed.folds import out_of_sample
-from abstain.embed.backbone import Backbone, ImageBackbone
 from abstain.embed.names import NONE, backbone_named
 from abstain.embed.small import SMALL
 
-_log = logging.getLogger(__name__)
 _PROBED = 2_000
 """Samples by which backbones are compared."""
 _DRAWING = 32
@@ -66,12 +65,17 @@ def _is_drawing(data: LabeledData) -> bool:
 
 
 def _taken(data: LabeledData, rows: list[int]) -> LabeledData:
-    inputs = data.inputs[rows] if isinstance(data.inputs, torch.Tensor) else [data.inputs[k] for k in rows]
-    return replace(
-        data,
-        inputs=inputs,
+    """Some of the samples."""
+    inputs: Any = data.inputs
+    if hasattr(inputs, "subset"):
+        taken = inputs.subset(rows)
+    else:
+        taken = inputs[rows] if isinstance(inputs, torch.Tensor) else [inputs[k] for k in rows]
+    return LabeledData(
+        inputs=taken,
         given=data.given[rows],
+        classes=data.classes,
         ids=[data.ids[k] for k in rows],
-        true=None,
-        weights=None,
+        kind=data.kind,
+        name=data.name,
     )

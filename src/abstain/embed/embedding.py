@@ -25,8 +25,8 @@ from torch import Tensor
 
 from abstain.data import Inputs, LabeledData
 from abstain.data.cache import cache_folder
-from abstain.data.fingerprints import contents
-from abstain.data.images import LazyImages
+from abstain.data.inputs import contents
+from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
 from abstain.embed.store import SHARD, Features, Store
 from abstain.errors import AbstainError

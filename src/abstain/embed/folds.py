@@ -50,35 +50,37 @@ def out_of_sample(
     given = given.to(device)
     mean, std = _moments(features)
     mean, std = mean.to(device), std.to(device)
-    weights = torch.zeros(FOLDS, len(mean), num_classes, device=device, requires_grad=True)
-    biases = torch.zeros(FOLDS, 1, num_classes, device=device, requires_grad=True)
+    # The heads side by side, so that one product gives the logits of all.
+    weights = torch.zeros(len(mean), FOLDS * num_classes, device=device, requires_grad=True)
+    biases = torch.zeros(FOLDS * num_classes, device=device, requires_grad=True)
     optimizer = torch.optim.AdamW([weights, biases], lr=_RATE, weight_decay=_DECAY)
     per_epoch = math.ceil(len(given) / _BATCH)
     epochs = max(_EPOCHS, math.ceil(_LEAST_STEPS / per_epoch))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * per_epoch)
 
     def logits(rows: Tensor) -> Tensor:
-        standard = ((rows - mean) / std).expand(FOLDS, -1, -1)
-        return torch.baddbmm(biases, standard, weights)
+        together = torch.addmm(biases, (rows - mean) / std, weights)
+        return together.view(len(rows), FOLDS, num_classes)
 
     best, least = torch.empty(0), math.inf
-    own = torch.arange(FOLDS, device=device)[:, None]
+    own = torch.arange(FOLDS, device=device)
     for _ in range(epochs):
         order = torch.randperm(len(given), generator=generator)
         for rows, taken in _batches(features, order, device):
-            label = given[taken].expand(FOLDS, -1)
             losses = torch.nn.functional.cross_entropy(
-                logits(rows).transpose(1, 2), label, reduction="none"
+                logits(rows).transpose(1, 2),
+                given[taken, None].expand(-1, FOLDS),
+                reduction="none",
             )
-            seen = own != fold[taken]
+            seen = fold[taken, None] != own
             optimizer.zero_grad()
-            ((losses * seen).sum(1) / seen.sum(1).clamp(min=1)).sum().backward()  # type: ignore[no-untyped-call]
+            ((losses * seen).sum(0) / seen.sum(0).clamp(min=1)).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
         with torch.no_grad():
             found = torch.empty(len(given), num_classes, device=device)
             for rows, taken in _batches(features, torch.arange(len(given)), device):
-                blind = logits(rows)[fold[taken], torch.arange(len(taken), device=device)]
+                blind = logits(rows)[torch.arange(len(taken), device=device), fold[taken]]
                 found[taken] = blind.log_softmax(-1)
             loss = float(torch.nn.functional.nll_loss(found, given))
         if loss < least:

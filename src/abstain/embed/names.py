@@ -43,7 +43,9 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
                 argument="backbone",
             )
         return SMALL[model].open(name)
-    return from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
+    return (
+        from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
+    )
 
 
 def check_name(name: object) -> None:

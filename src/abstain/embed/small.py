@@ -13,10 +13,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from abstain.data import Kind
-from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone, splitter
+from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
 from abstain.embed.transformer import encoder_of
 from abstain.errors import AbstainError
 from abstain.support.optional import require

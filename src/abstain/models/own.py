@@ -48,14 +48,26 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
     path, _, attribute = name.rpartition(":")
     make = _find(_load(Path(path)), attribute, name)
     arguments = _arguments(make, {"num_outputs": num_outputs, **others}, name)
+    model = _made(make, arguments, name)
+    if "num_outputs" not in arguments:
+        return with_abstention(model, num_classes=num_outputs - 1)
+    return model
+
+
+def make_own(name: str) -> nn.Module:
+    """Load `PATH.py:NAME` and call it without arguments."""
+    path, _, attribute = name.rpartition(":")
+    make = _find(_load(Path(path)), attribute, name)
+    return _made(make, {}, name)
+
+
+def _made(make: Callable[..., object], arguments: Mapping[str, object], name: str) -> nn.Module:
     try:
         model = make(**arguments)
     except Exception as error:
         raise AbstainError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
         raise AbstainError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
-    if "num_outputs" not in arguments:
-        return with_abstention(model, num_classes=num_outputs - 1)
     return model
 
 

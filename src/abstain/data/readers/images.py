@@ -57,6 +57,10 @@ class LazyImages:
     def __len__(self) -> int:
         return len(self.blobs)
 
+    def subset(self, rows: Sequence[int]) -> "LazyImages":
+        """Some of the images."""
+        return replace(self, blobs=self.blobs.subset(rows))
+
     def encoded(self, index: int) -> bytes:
         """One image as its file has it."""
         return self.blobs[index]
