@@ -44,6 +44,7 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
+    own_size: bool = False,
     memory_budget: int = MEMORY_BUDGET,
 ) -> LabeledData:
     """Load one split of a labelled data set.
@@ -74,6 +75,8 @@ def load(
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width; those of several sizes are scaled to
             their median ones, at most 64 by default.
+        own_size: leave images as they are, of any size, to be decoded when asked for; a backbone
+            scales them itself.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
 
     Raises:
@@ -97,6 +100,7 @@ def load(
         labelled=labelled,
         image_size=image_size,
         to_show=has_numbers,
+        own_size=own_size and image_size is None,
         memory_budget=memory_budget,
     )
     _check_no_files(options.features or ())

@@ -34,6 +34,8 @@ class Options:
     image_size: int | tuple[int, int] | None = None
     to_show: bool = False
     """Whether the inputs are only shown, as the model sees other features: they need not fit it."""
+    own_size: bool = False
+    """Whether images keep their sizes and are decoded when asked for: a backbone scales them."""
     memory_budget: int = MEMORY_BUDGET
 
     def __post_init__(self) -> None:

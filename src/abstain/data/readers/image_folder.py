@@ -52,6 +52,7 @@ def read_folder(root: Path, options: Options) -> LabeledData:
             image_size=options.image_size,
             skip_bad=options.skip_bad,
             memory_budget=options.memory_budget,
+            own_size=options.own_size,
             where=str(base),
         )
         unlabelled = LabeledData(
@@ -67,7 +68,7 @@ def read_folder(root: Path, options: Options) -> LabeledData:
         labels = None if classes is None else [classes[i] for i in images.keep]
         return with_labels(unlabelled, labels, where=f"sub-folders of {base}")
 
-    if options.to_show:
+    if options.to_show or options.own_size:
         return build()
     key = fingerprint([root / name for name in names], names, *options.key())
     return cached(f"folder-{name}", key, options.cache, build)

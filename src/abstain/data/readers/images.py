@@ -105,14 +105,19 @@ def read_images(
     skip_bad: bool,
     memory_budget: int,
     where: str,
+    own_size: bool = False,
 ) -> Images:
     """Decode all images when they fit in the budget; else look at each header and stay lazy.
 
-    Images of several sizes are scaled to a common one unless told which.
+    Images of several sizes are scaled to a common one, unless each is to keep its own.
     """
     require("PIL", "an image")
     if len(blobs) == 0:
         raise DataError(f"{where} must hold images, got none")
+    if own_size:
+        own = _lazy(blobs, ids, None, skip_bad=skip_bad, where=where, own_size=True)
+        assert own is not None
+        return own
 
     def read(resize: tuple[int, int] | None) -> Images | None:
         way = _lazy if _decoded_bytes(blobs, resize) > memory_budget else _eager
@@ -134,6 +139,7 @@ def list_images(
     skip_bad: bool,
     memory_budget: int,
     where: str,
+    own_size: bool = False,
 ) -> Images:
     """Images to be shown, each decoded when asked for; only bad ones to be left out are sought."""
     require("PIL", "an image")
@@ -191,6 +197,7 @@ def _lazy(
     *,
     skip_bad: bool,
     where: str,
+    own_size: bool = False,
 ) -> Images | None:
     """All images, to be decoded when asked for; None where they have several sizes."""
     keep, bad, grey = [], [], True
@@ -202,7 +209,7 @@ def _lazy(
             keep.append(index)
             sizes.add(resize or header[:2])
             grey = grey and header[2]
-    if len(sizes) > 1:
+    if len(sizes) > 1 and not own_size:
         return None
     skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
     kept = blobs.subset(keep) if bad else blobs

@@ -47,7 +47,8 @@ def read_files(files: Sequence[Path], options: Options, *, name: str) -> Labeled
     """One split from its files. Decoded images are cached; text and numbers read fast enough."""
     folder = files[0].parent
     where = files[0] if len(files) == 1 else folder
-    if files[0].suffix.lower() != ".parquet" or options.weights:  # the cache keeps no weights
+    # The cache keeps neither weights nor images of their own size.
+    if files[0].suffix.lower() != ".parquet" or options.weights or options.own_size:
         return read_arrow(read_rows(files, options), options, name=name, where=where, folder=folder)
     entry = options.cache / f"table-{name}-{fingerprint(files, *options.key())}.safetensors"
     data = read_entry(entry)
@@ -139,6 +140,7 @@ def read_arrow(
         image_size=options.image_size,
         skip_bad=options.skip_bad,
         memory_budget=options.memory_budget,
+        own_size=options.own_size,
         where=str(where),
     )
     keep = images.keep if images.skipped else None
