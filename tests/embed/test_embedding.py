@@ -1,9 +1,9 @@
 import io
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +158,7 @@ def test_a_backbone_for_images_refuses_texts(tmp_path):
 def test_a_killed_run_goes_on_from_its_last_shard(tmp_path):
     program = f"""
 import sys, time, torch
-sys.path.insert(0, {str(os.path.dirname(__file__))!r})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_embedding import numbers, texts
 from abstain.embed.embedding import embed
 backbone = numbers()
