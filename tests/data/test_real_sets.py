@@ -1,4 +1,4 @@
-"""The real sets, from the folder that ABSTAIN_DATA names."""
+"""The real sets, from the folder that ABSTAIN_DATA names: all readers and encoders on them."""
 
 import os
 import time

@@ -1,14 +1,14 @@
+"""The table encoder, and the spread of its columns (`spread.py`)."""
+
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from abstain.data import LabeledData, fit_encoder, load, load_encoder
-from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import DataError
 
 
@@ -22,36 +22,6 @@ def table(inputs, columns=()):
         kind="table",
         columns=columns,
     )
-
-
-def texts(*inputs):
-    return LabeledData(
-        inputs=list(inputs),
-        given=torch.zeros(len(inputs), dtype=torch.int64),
-        classes=("a", "b"),
-        ids=[str(i) for i in range(len(inputs))],
-        kind="text",
-    )
-
-
-def test_images_stay_bytes_until_the_device(tmp_path):
-    data = load("digits")
-    encoder = fit_encoder(data)
-    assert encoder.input_shape == (1, 8, 8)
-    encoded = encoder.encode(data)
-    assert encoded.dtype == torch.uint8
-    batch = encoder.to_model(encoded[:5])
-    assert batch.dtype == torch.float32
-    assert (batch.min(), batch.max()) == (0, 1)
-    encoder.save(tmp_path)
-    again = load_encoder(tmp_path)
-    assert again == encoder
-    with pytest.raises(DataError, match=r"1×8×8 .*got 3×8×8"):
-        again.encode(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
-    floats = torch.full((1, 1, 8, 8), 0.25)
-    assert torch.equal(again.to_model(again.encode(floats)), floats)
-    with pytest.raises(DataError, match=r"trained on \(image\), got table"):
-        again.encode(table([[1.0]]))
 
 
 def test_table_is_standardised_as_numpy_does(tmp_path):
@@ -132,16 +102,6 @@ def test_an_encoder_without_limits_leaves_numbers_as_they_are(tmp_path):
     assert (encoder.encode(new).item(), encoder.too_far(new)) == (1000, [])
 
 
-def test_grey_images_fit_a_model_of_colour_images_but_not_the_other_way_round(tmp_path):
-    grey, colour = ImageEncoder((1, 4, 5)), ImageEncoder((3, 4, 5))
-    images = torch.randint(0, 255, (2, 1, 4, 5), dtype=torch.uint8)
-    assert torch.equal(colour.encode(images), images.repeat(1, 3, 1, 1))
-    assert torch.equal(colour.encode_one(images[0], ()), images[0].repeat(3, 1, 1))
-    for encoder, bad in ((grey, images.repeat(1, 3, 1, 1)), (colour, images[..., :4])):
-        with pytest.raises(DataError, match="must have the shape that the model was trained on"):
-            encoder.encode(bad)
-
-
 @pytest.mark.parametrize("constant", [0.0, 3.3, 1e6, -1e-6])
 def test_constant_column_becomes_zero_and_stays_tame(constant):
     encoder = fit_encoder(table([[constant, 1.0], [constant, 2.0], [constant, 3.0]]))
@@ -181,99 +141,3 @@ def test_new_columns_are_matched_by_name():
         encoder.encode(torch.zeros(1, 3))
     with pytest.raises(DataError, match="NaN or infinity in column 'weight', row 0"):
         encoder.encode(table([[0.0, torch.nan]], ("height", "weight")))
-
-
-def test_words_are_numbered_by_frequency_and_padded_at_the_end(tmp_path):
-    encoder = fit_encoder(texts("The film, the FILM<br />the end.", "a film"), length=6)
-    words = encoder.tokenizer.get_vocab()
-    assert (words["[PAD]"], words["[UNK]"]) == (0, 1)
-    assert {"the", "film"} == {word for word, row in words.items() if row in (2, 3)}
-    assert "br" not in words
-    tokens = encoder.encode(["film the unheard", "", "the " * 20])
-    the, film = words["the"], words["film"]
-    assert tokens.tolist() == [[film, the, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [the] * 6]
-    assert encoder.to_model(tokens).dtype == torch.int64
-    assert encoder.vectors is None
-    assert encoder.input_shape == (6,)
-    encoder.save(tmp_path)
-    assert torch.equal(
-        load_encoder(tmp_path).encode(["the film", "end"]), encoder.encode(["the film", "end"])
-    )
-
-
-def test_vocabulary_keeps_the_most_frequent_words_and_is_the_same_every_time():
-    data = texts("b b b a a c d e f g")
-    encoders = [fit_encoder(data, vocabulary=5) for _ in range(3)]
-    assert all(e.vocabulary == 5 for e in encoders)
-    assert len({str(sorted(e.tokenizer.get_vocab().items())) for e in encoders}) == 1
-    assert encoders[0].encode(["b a g"])[0, :3].tolist() == [2, 3, 1]
-
-
-def write_glove(folder):
-    folder.mkdir()
-    save_file(
-        {"vectors": torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).half()},
-        folder / "glove.safetensors",
-    )
-    (folder / "words.txt").write_text("film\nthe\nunused\n")
-    (folder / "glove.txt").write_text("film 1 2\nthe 3 4\nunused 5 6\n")
-    return folder
-
-
-@pytest.mark.parametrize("name", ["", "glove.safetensors", "glove.txt"])
-def test_vectors_of_known_words_and_zeros_for_the_rest(tmp_path, name):
-    path = write_glove(tmp_path / "glove") / name
-    encoder = fit_encoder(texts("the film", "the end"), vectors=path)
-    rows = encoder.tokenizer.get_vocab()
-    assert encoder.vectors.shape == (5, 2)
-    assert encoder.vectors[rows["film"]].tolist() == [1, 2]
-    assert encoder.vectors[rows["the"]].tolist() == [3, 4]
-    assert not encoder.vectors[[0, 1, rows["end"]]].any()
-    (tmp_path / "model").mkdir()
-    encoder.save(tmp_path / "model")
-    assert torch.equal(load_encoder(tmp_path / "model").vectors, encoder.vectors)
-
-
-def test_vectors_beside_the_source_are_the_default(tmp_path):
-    from dataclasses import replace
-
-    data = replace(texts("the film"), word_vectors=write_glove(tmp_path / "glove"))
-    assert fit_encoder(data).vectors is not None
-    assert fit_encoder(data, vectors=False).vectors is None
-
-
-def test_vectors_that_cannot_be_used(tmp_path):
-    data = texts("the film")
-    with pytest.raises(DataError, match="vectors must name a file or folder that exists"):
-        fit_encoder(data, vectors=tmp_path / "none")
-    with pytest.raises(DataError, match="must hold one safetensors file"):
-        fit_encoder(data, vectors=tmp_path)
-    folder = write_glove(tmp_path / "glove")
-    with pytest.raises(DataError, match="got none in common"):
-        fit_encoder(texts("völlig andere"), vectors=folder)
-    (folder / "glove.txt").write_text("film 1 2\nthe 3 x\n")
-    with pytest.raises(DataError, match=r"line 2 of .*must be a word and 2 numbers"):
-        fit_encoder(data, vectors=folder / "glove.txt")
-    (folder / "words.txt").write_text("film\n")
-    with pytest.raises(DataError, match=r"must name each row .*got 1 words"):
-        fit_encoder(data, vectors=folder)
-    (folder / "words.txt").unlink()
-    with pytest.raises(DataError, match=r"must have words\.txt beside it"):
-        fit_encoder(data, vectors=folder)
-
-
-def test_settings_and_folders_that_cannot_be_used(tmp_path):
-    with pytest.raises(DataError, match="length must be 1 or more"):
-        fit_encoder(texts("a"), length=0)
-    with pytest.raises(DataError, match=r"must hold a saved encoder \(encoder\.json\)"):
-        load_encoder(tmp_path)
-    (tmp_path / "encoder.json").write_text('{"kind": "sound"}')
-    with pytest.raises(DataError, match="must say image, table or text, got 'sound'"):
-        load_encoder(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["[]", "{", '{"kind": "image"}', '{"kind": "table"}'])
-def test_a_damaged_encoder_is_said_so(tmp_path, text):
-    (tmp_path / "encoder.json").write_text(text)
-    with pytest.raises(DataError, match=r"encoder\.json"):
-        load_encoder(tmp_path)

@@ -1,3 +1,5 @@
+"""Tables in files: CSV, Parquet and JSONL (`arrow_files`, `columns`, `splits`, `class_labels`)."""
+
 import json
 
 import pyarrow as pa

@@ -1,4 +1,7 @@
-"""What users bring that cannot be used: each has its own error, which says what to do."""
+"""What users bring that cannot be used: each has its own error, which says what to do.
+
+Grouped by mistake, whichever reader finds it.
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""Data above the memory budget: decoded per sample, in this process or in workers."""
+"""Data above the memory budget: decoded per sample, in this process or in workers.
+
+Grouped by this, for every reader that has lazy inputs (`image_folder`, `images`, `rows`).
+"""
 
 import pickle
 

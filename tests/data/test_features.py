@@ -1,4 +1,4 @@
-"""Features given beside a source, and fingerprints of inputs."""
+"""Features given beside a source."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ import torch
 
 from abstain.data import LabeledData, load
 from abstain.data.features import with_features
-from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError, DataError
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
@@ -112,29 +111,3 @@ def test_a_run_on_features_in_memory_needs_them_to_resume(tmp_path, image_folder
         train(folder=tmp_path / "run", resume=True)
     again = train(root, features=x, folder=tmp_path / "run", resume=True)
     assert again.data.inputs.shape == (16, 3)
-
-
-def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):
-    images = load(image_folder(per_class=3))
-    assert len(set(fingerprints(images).tolist())) == 6
-    twice = LabeledData(
-        inputs=torch.cat([images.inputs, images.inputs]),
-        given=torch.cat([images.given, images.given]),
-        classes=images.classes,
-        ids=[str(i) for i in range(12)],
-        kind="image",
-    )
-    prints = fingerprints(twice)
-    assert prints[:6].tolist() == prints[6:].tolist()
-
-
-def test_lazy_images_are_told_apart_by_their_files(image_folder):
-    root = image_folder(per_class=3)
-    lazy = load(root, memory_budget=1)
-    assert not isinstance(lazy.inputs, torch.Tensor)
-    assert len(set(fingerprints(lazy).tolist())) == 6
-
-
-def test_texts_are_compared_without_case_and_spacing():
-    prints = fingerprints(texts(["A  film", "a film ", "a films", "\ud800"]))
-    assert prints[0] == prints[1] != prints[2]

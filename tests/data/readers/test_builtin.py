@@ -1,3 +1,5 @@
+"""Built-in sets, wherever they come from."""
+
 import gzip
 import json
 import struct

@@ -1,4 +1,8 @@
-"""Tables as people have them: categories, dates, gaps, and columns that say nothing."""
+"""Tables as people have them: categories, dates, gaps, and columns that say nothing.
+
+Grouped by what tables hold, from the reader (`tabular`, `columns`, `rows`) to the encoder
+(`table_encoder`, `table_checks`).
+"""
 
 import datetime
 import json

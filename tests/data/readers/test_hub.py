@@ -1,3 +1,5 @@
+"""Hugging Face datasets that are here."""
+
 import sys
 
 import datasets

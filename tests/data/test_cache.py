@@ -1,3 +1,5 @@
+"""Decoded data on disk."""
+
 import os
 import subprocess
 import sys

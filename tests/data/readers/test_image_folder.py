@@ -1,3 +1,5 @@
+"""Image folders, and decoding images (`images.py`)."""
+
 import os
 
 import numpy as np
