@@ -24,7 +24,7 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
-from abstain.data import LabeledData
+from abstain.data import LabeledData, load
 from abstain.data.features import are_numbers
 from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError
@@ -41,7 +41,7 @@ from abstain.support.wording import many, some
 from abstain.training.folder import RunFolder
 from abstain.training.recipe import DEFAULT_METHOD, Recipe
 from abstain.training.run import train
-from abstain.training.sources import check_options, loaded, reading, recalled, remembered
+from abstain.training.sources import check_options, reading, recalled, remembered
 from abstain.training.trained import Trained
 
 
@@ -187,7 +187,7 @@ def _load(sources: Mapping[str, Any]) -> LabeledData:
     source = sources["train"]
     if source is None:
         raise AbstainError("source must be given, got none")
-    return loaded(source, reading(sources))
+    return load(source, **reading(sources))
 
 
 def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] | None) -> None:

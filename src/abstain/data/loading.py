@@ -26,7 +26,7 @@ from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
 
 Source: TypeAlias = object
-"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset."""
+"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset, LabeledData."""
 
 
 @typed("label", "features", "ignore", "image_size")
@@ -54,7 +54,7 @@ def load(
             means), an image folder with one sub-folder per class, a CSV, TSV, Parquet, JSONL or
             `.npz` file, a folder with train.csv, test.parquet, …, `hf:OWNER/NAME` or
             `hf:OWNER/NAME:CONFIG` for the Hugging Face hub; or data: `(X, y)`, a pandas
-            DataFrame, a torch or Hugging Face dataset.
+            DataFrame, a torch or Hugging Face dataset, or `LabeledData`, taken as they are.
         split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" by default.
@@ -112,7 +112,8 @@ def load(
         )
     if classes is None:  # else read as the training data were, and whether they fit is found there
         check_images(data, vars(options))
-    data = settle(data, classes=classes, labelled=labelled)
+    if data is not source or classes is not None or not labelled:
+        data = settle(data, classes=classes, labelled=labelled)
     return with_features(data, features) if has_numbers else data
 
 
@@ -228,6 +229,8 @@ def _read_object(source: Source, options: Options) -> LabeledData:
 
         return read_dataset(source, options)
     pick(options.split, ["train"], "data in memory")
+    if isinstance(source, LabeledData):
+        return source
     if isinstance(source, tuple) and len(source) == 2:
         return read_pair(*source, options)
     if family == "pandas":

@@ -34,7 +34,7 @@ _LABELLED_FRAME = _Form(
     "a DataFrame with labels beside it", ("features", "ignore", *_IMAGE_OPTIONS)
 )
 _IN_MEMORY = _Form("data in memory without columns", ())
-_LOADED = _Form("data that are read already", ())
+_LOADED = _Form("which are read already", ())
 _INPUTS = {"text": "texts", "table": "numbers", "image": "images"}
 
 
@@ -49,9 +49,8 @@ known, got 'stars'
     form = _form(source)
     for name in _given(options):
         if name not in form.takes:
-            named = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
             raise DataError(
-                f"must be left out for {named}, {form.about}, got {_shown(options[name])}",
+                f"must be left out for {_name(source)}, {form.about}, got {_shown(options[name])}",
                 argument=name,
             )
 
@@ -123,6 +122,12 @@ def _given(options: Mapping[str, Any]) -> list[str]:
 
 def _shown(value: object) -> str:
     return str(value) if isinstance(value, Path) else repr(value)
+
+
+def _name(source: object) -> str:
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return "LabeledData" if isinstance(source, LabeledData) else "the source"
 
 
 def _form(source: object) -> _Form:

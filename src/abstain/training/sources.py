@@ -11,7 +11,7 @@ import torch
 
 from abstain import noise
 from abstain.data import LabeledData, load, splits
-from abstain.data.features import are_numbers, is_feature_file, name_of, with_features
+from abstain.data.features import are_numbers, is_feature_file, name_of
 from abstain.data.source_options import divided, fitting, with_absolute_paths
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean
@@ -50,11 +50,11 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
                 f"must be left out where features are {name_of(features)}, got {test}",
                 argument="test",
             )
-        return loaded(source, options), None
+        return load(source, **options), None
     if test is None and not isinstance(source, LabeledData) and "test" in splits(source):
         test = source
     of_source, of_test = (options, {}) if test is None else divided(options, source, test)
-    data = loaded(source, of_source)
+    data = load(source, **of_source)
     if isinstance(test, LabeledData | None):
         return data, test
     as_trained: dict[str, Any] = {"classes": data.classes, "categories": data.categories}
@@ -67,20 +67,6 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
         if error.argument != "source":
             raise
         raise error.about("test") from error
-
-
-def loaded(source: object, options: Mapping[str, Any]) -> LabeledData:
-    """A source as `abstain.data.load` reads it; data that were loaded before as they are."""
-    if not isinstance(source, LabeledData):
-        return load(source, **options)
-    features = options.get("features")
-    for name, value in options.items():
-        if value is not None and not (name == "features" and are_numbers(value)):
-            raise AbstainError(
-                f"must be left out for LabeledData, which are read already, got {value!r}",
-                argument=name,
-            )
-    return source if features is None else with_features(source, features)
 
 
 def image_size(data: LabeledData) -> tuple[int, int]:
