@@ -72,8 +72,8 @@ def test_an_option_that_is_meant_for_a_source_is_taken(sources, source, options)
 
 
 def test_of_two_sources_each_gets_what_is_meant_for_it(sources):
-    said = {"label": "kind", "image_size": 8, "data_dir": "sets"}
-    of_photos, of_table = divided(said, sources["photos"], sources["numbers.csv"])
+    options = {"label": "kind", "image_size": 8, "data_dir": "sets"}
+    of_photos, of_table = divided(options, sources["photos"], sources["numbers.csv"])
     assert of_table == {"label": "kind", "image_size": 8}
     assert of_photos == {"image_size": 8, "data_dir": "sets"}  # the latter is to be refused
 
