@@ -13,8 +13,8 @@ from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
 from abstain.report.about import how, how_to_go_on
 from abstain.report.curves import scores, training
+from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
-from abstain.report.labels import duplicates, worst_labels
 from abstain.report.markup import Markup, element, foreign, verbatim
 from abstain.report.numbers import rough
 from abstain.report.tables import class_pairs, per_class, review
