@@ -22,6 +22,15 @@ def percent(share: float, decimals: int | None = None) -> str:
     return f"{value:.{decimals}f}%"
 
 
+def width(share: float) -> str:
+    """How wide a share is drawn, of the room that it has.
+
+    >>> width(0.25), width(1.2)
+    ('25.00%', '100.00%')
+    """
+    return f"{100 * min(max(share, 0), 1):.2f}%"
+
+
 def count(number: float) -> str:
     """A whole number with its thousands apart.
 
