@@ -134,10 +134,13 @@ def test_features_are_a_file_or_columns(here):
         ("", "give one of SOURCE and --resume AUDIT"),
         ("blobs.npz --resume x", "give one of SOURCE and --resume AUDIT"),
         ("--resume nowhere", "which is no folder"),
-        ("blobs.npz --reviewed x.csv", "--reviewed is for an audit that is there"),
+        (
+            "blobs.npz --reviewed x.csv",
+            "--reviewed needs an audit that exists already; ",
+        ),
         (
             "--resume nowhere --epochs 3",
-            "only --reviewed, --save-every and --json can be given with it",
+            "--resume takes all settings from its folder; give nothing else but --reviewed, --save",
         ),
         ("blobs.npz --method shedule", "did you mean schedule?"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
@@ -252,12 +255,18 @@ def test_exports_are_written_and_trained_on(here):
         ("run --to csv", "which is that of a training"),
         ("begun --to csv", "has no verdict yet; go on with: abstain audit --resume begun"),
         ("audit --to xml", "to must be one of csv, parquet, label-studio, cleaned, got 'xml'"),
-        ("audit --to csv --fix drop", "--fix is for --to cleaned, got --to csv"),
-        ("audit --to csv --url x", "--url is for --to label-studio, got --to csv"),
+        ("audit --to csv --fix drop", "--fix is not for csv; use it with --to cleaned"),
+        ("audit --to csv --url x", "--url is not for csv; use it with --to label-studio"),
         ("audit --to cleaned --flagged", "not for cleaned"),
         ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
-        ("audit --to cleaned --fix drop --min-confidence 0.5", "is for --fix relabel"),
-        ("audit --to cleaned --fix drop --unsure drop", "--unsure is for --fix relabel"),
+        (
+            "audit --to cleaned --fix drop --min-confidence 0.5",
+            "is not for drop; use it with",
+        ),
+        (
+            "audit --to cleaned --fix drop --unsure drop",
+            "--unsure is not for drop; use it",
+        ),
         ("audit --to cleaned --min-confidence 3", "--min-confidence must lie in [0, 1]"),
         ("audit --to csv --out x.parquet", "out must end in .csv, got x.parquet"),
         ("audit --to cleaned --out x.xlsx", "out must end in .csv or .parquet"),
@@ -275,7 +284,9 @@ def test_a_wrong_export_is_one_line(shared, monkeypatch, capsys, arguments, mess
 def test_a_file_that_nobody_named_is_not_written_over(here, capsys):
     run("audit", "blobs.npz", "--epochs", 2, "--out", "audit")
     (here / "audit-csv.csv").write_text("mine")
-    assert "audit-csv.csv exists already" in error_of(capsys, "export", "audit", "--to", "csv")
+    assert "audit-csv.csv exists already; name another file by --out" in error_of(
+        capsys, "export", "audit", "--to", "csv"
+    )
     assert (here / "audit-csv.csv").read_text() == "mine"
 
 
@@ -303,7 +314,7 @@ def test_a_table_as_people_have_them_goes_all_the_way(here):
     run("audit", "shop.csv", *said, "--epochs", 4, "--out", "audit")
     page = (here / "audit" / "report.html").read_text()
     assert "% alike" in page
-    assert "missing</td>" in page
+    assert "missing</bdi></td>" in page
     assert "2020-02-1" in page
     assert f"abstain train audit-clean.csv {' '.join(said)}<" in page
     assert page.count("customer") == 2  # was ignored and is to be again, not shown

@@ -213,7 +213,10 @@ TWO = "two.npz"
         ("blobs.npz --precision fp8", "precision must be one of auto"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
         ("blobs.npz --flip 0.2 --flip-kind odd", "--flip-kind must be one of symmetric"),
-        ("blobs.npz --seed-noise 3", "--seed-noise must come with --flip, the share of labels to"),
+        (
+            "blobs.npz --seed-noise 3",
+            "got 3 alone; give their share by --flip",
+        ),
         ("blobs.npz --seed-noise 3 --dry-run", "to flip, got 3 alone"),
         ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
         ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
@@ -229,8 +232,14 @@ TWO = "two.npz"
         ("missing.csv", "source must be a file or folder that exists, got missing.csv"),
         ("digitz", "did you mean digits?"),
         ("--resume nowhere", "which is no folder"),
-        ("--resume nowhere --epochs 3", "--resume takes everything from its folder"),
-        ("--resume nowhere --dry-run", "--resume takes everything from its folder"),
+        (
+            "--resume nowhere --epochs 3",
+            "its folder; use --from to change them",
+        ),
+        (
+            "--resume nowhere --dry-run",
+            "its folder; use --from to change them",
+        ),
         ("--from nowhere", "which is no folder"),
     ],
 )

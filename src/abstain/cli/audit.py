@@ -98,12 +98,21 @@ def audit(
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
     if reviewed is not None and resume is None:
-        raise AbstainError("--reviewed is for an audit that is there: give it with --resume AUDIT")
+        raise AbstainError(
+            "needs an audit that exists already",
+            argument="reviewed",
+            remedy="name its folder with {resume}",
+            resume=None,
+        )
     if resume is not None:
         if settings or reading or out or method or dry_run:
             raise AbstainError(
-                "--resume takes all else from its folder: only --reviewed, --save-every and "
-                "--json can be given with it"
+                "takes all settings from its folder",
+                argument="resume",
+                remedy="give nothing else but {reviewed}, {save_every} and {as_json}",
+                reviewed=None,
+                save_every=None,
+                as_json=None,
             )
         again: dict[str, Any] = {"resume": True, "reviewed": reviewed}
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)

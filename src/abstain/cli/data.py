@@ -81,8 +81,9 @@ def get(
 
     if name not in BUILTIN:
         raise DataError(
-            f"name must be a built-in set ({some(list(BUILTIN), 10)}), got {name!r}"
-            f"{did_you_mean(name, BUILTIN)}"
+            f"must be a built-in set ({some(list(BUILTIN), 10)}), got {name!r}"
+            f"{did_you_mean(name, BUILTIN)}",
+            argument="name",
         )
     parts = {split: load(name, split=split, data_dir=data_dir) for split in ("train", "test")}
     sizes = {split: len(data) for split, data in parts.items()}

@@ -72,17 +72,19 @@ def export(
     becomes a CSV of paths and labels, a weighted set has a column for --weights weight.
     """
     if to not in _TARGETS:
-        raise AbstainError(f"to must be one of {', '.join(_TARGETS)}, got {to!r}")
+        raise AbstainError(f"must be one of {', '.join(_TARGETS)}, got {to!r}", argument="to")
     _check(
         to,
-        {"cleaned": {"--fix": fix, "--min-confidence": min_confidence, "--unsure": unsure},
-         "label-studio": {"--url": url}},
+        {"cleaned": {"fix": fix, "min_confidence": min_confidence, "unsure": unsure},
+         "label-studio": {"url": url}},
     )  # fmt: skip
     if to == "cleaned" and flagged is not None:
         raise AbstainError("--flagged and --all are not for cleaned, which is the whole data set")
-    for name, value in (("--min-confidence", min_confidence), ("--unsure", unsure)):
+    for name, value in (("min_confidence", min_confidence), ("unsure", unsure)):
         if value is not None and fix not in (None, "relabel"):
-            raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
+            raise AbstainError(
+                f"is not for {fix}", argument=name, remedy="use it with {fix}", fix="relabel"
+            )
     from abstain.auditing.saved import SavedAudit
     from abstain.report.export import SURE_ENOUGH
     from abstain.support.wording import many
@@ -119,7 +121,7 @@ def export(
         from abstain.report.export import export_issues
 
         if place.suffix.lower() != f".{to}":
-            raise AbstainError(f"out must end in .{to}, got {place}")
+            raise AbstainError(f"must end in .{to}, got {place}", argument="out")
         rows, done, after = export_issues(saved, place, flagged=bool(flagged)).rows, _NOTHING, ""
     if as_json:
         typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
@@ -135,11 +137,13 @@ def export(
 
 
 def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
-    """Options for another target are a misunderstanding, not to be passed over."""
+    """Refuse options that have no effect on what is written."""
     for target, options in meant_for.items():
         for name, value in options.items():
             if value is not None and to != target:
-                raise AbstainError(f"{name} is for --to {target}, got --to {to}")
+                raise AbstainError(
+                    f"is not for {to}", argument=name, remedy="use it with {to}", to=target
+                )
 
 
 def _new_file(saved: "SavedAudit", to: str) -> Path:
@@ -152,5 +156,5 @@ def _new_file(saved: "SavedAudit", to: str) -> Path:
         suffix = default_suffix(source, saved.summary["inputs"])
     place = Path(f"{saved.folder.resolve().name}-{to}{suffix}")
     if place.exists():
-        raise AbstainError(f"{place} exists already; name the file by --out")
+        raise AbstainError(f"{place} exists already", remedy="name another file by {out}", out=None)
     return place

@@ -155,11 +155,13 @@ def predict(
     place = _place(output, force, source, calibrate)
     check_output(place)
     if features is not None and not is_feature_file(features):
-        raise AbstainError(f"--features must name an .npy, got {features}")
+        raise AbstainError(f"must name an .npy, got {features}", argument="features")
     if confidence is not None and calibrate is None:
         raise AbstainError(
-            "--confidence must come with --calibrate, a source whose labels you trust, "
-            f"got {confidence:g} alone"
+            f"needs a source whose labels you trust, got {confidence:g} alone",
+            argument="confidence",
+            remedy="name one by {calibrate}",
+            calibrate=None,
         )
     sure = _CONFIDENCE if confidence is None else confidence
     reading = said(
@@ -197,11 +199,16 @@ def _place(output: Path | None, force: bool, source: str, calibrate: str | None)
     place = output or _DEFAULT
     if output is None and place.exists() and not force:
         raise AbstainError(
-            f"{place} is there already: name another file with --output, or replace it with --force"
+            f"{place} exists already",
+            remedy="name another file by {output}, or replace it with {force}",
+            output=None,
+            force=True,
         )
-    for name, read in (("SOURCE", source), ("calibrate", calibrate)):
+    for name, read in (("SOURCE", source), ("the source of trusted labels", calibrate)):
         if read is not None and place.exists() and Path(read).exists() and place.samefile(read):
-            raise AbstainError(f"output must not be {name} itself, got {place} for both")
+            raise AbstainError(
+                f"must not be {name} itself, got {place} for both", argument="output"
+            )
     return place
 
 

@@ -94,7 +94,9 @@ def feature_option(features: list[str] | None) -> str | list[str] | None:
     if features is None or not any(is_feature_file(name) for name in features):
         return features
     if len(features) > 1:
-        raise AbstainError(f"--features must be columns or one .npy, got {', '.join(features)}")
+        raise AbstainError(
+            f"must be columns or one .npy, got {', '.join(features)}", argument="features"
+        )
     return features[0]
 
 

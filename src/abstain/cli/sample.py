@@ -43,7 +43,7 @@ def sample(
     saved = SavedAudit.open(audit)
     place = out or Path(f"{saved.folder.resolve().name}-to-check.csv")
     if out is None and place.exists():
-        raise AbstainError(f"{place} exists already; name the file by --out")
+        raise AbstainError(f"{place} exists already", remedy="name another file by {out}", out=None)
     written = export_sample(saved, place, size)
     if as_json:
         typer.echo(json.dumps({"file": str(place), "rows": written.rows}))

@@ -144,7 +144,7 @@ def _look(rate: float, payoff: float | None, classes: int, noise: str) -> Outloo
     from abstain import theory
 
     if not 0 <= rate < 1:
-        raise AbstainError(f"rate must lie in [0, 1), got {rate:g}")
+        raise AbstainError(f"must lie in [0, 1), got {rate:g}", argument="rate")
     clean_rate = 1 - rate
     label = theory.label_distribution(clean_rate, classes, noise)
     payoffs, suggested = None, None
@@ -154,9 +154,13 @@ def _look(rate: float, payoff: float | None, classes: int, noise: str) -> Outloo
         suggested = float(theory.suggested_payoff(clean_rate, classes, noise))
     payoff = suggested if payoff is None else payoff
     if payoff is None:
-        raise AbstainError(f"payoff cannot be chosen: {_hopeless(rate, classes, noise)}")
+        raise AbstainError(
+            f"cannot be chosen: {_hopeless(rate, classes, noise)}", argument="payoff"
+        )
     if not isfinite(payoff):
-        raise AbstainError(f"payoff must be a finite number greater than 1, got {payoff}")
+        raise AbstainError(
+            f"must be a finite number greater than 1, got {payoff}", argument="payoff"
+        )
     parts = theory.plateau_parts(clean_rate, payoff, classes, noise)
     untrained = float(theory.untrained_loss(payoff, classes))
     return Outlook(
@@ -219,9 +223,13 @@ def _draw(outlook: Outlook, path: Path) -> None:
         from matplotlib.figure import Figure
         from matplotlib.ticker import PercentFormatter
     except ImportError as error:
-        raise AbstainError("plot needs matplotlib: pip install 'abstain[plot]'") from error
+        raise AbstainError(
+            "needs matplotlib", argument="plot", remedy="run: pip install 'abstain[plot]'"
+        ) from error
     if path.suffix.lower() not in IMAGE_SUFFIXES:
-        raise AbstainError(f"plot must end in one of {', '.join(IMAGE_SUFFIXES)}, got {path.name}")
+        raise AbstainError(
+            f"must end in one of {', '.join(IMAGE_SUFFIXES)}, got {path.name}", argument="plot"
+        )
 
     rates = np.linspace(0, 1, 201)
     parts = theory.plateau_parts(1 - rates, outlook.payoff, outlook.classes, outlook.noise)
@@ -265,7 +273,9 @@ def _draw(outlook: Outlook, path: Path) -> None:
     try:
         figure.savefig(path)
     except OSError as error:
-        raise AbstainError(f"plot cannot be written to {path}: {error.strerror}") from error
+        raise AbstainError(
+            f"cannot be written to {path}: {error.strerror}", argument="plot"
+        ) from error
 
 
 def _loss(value: float | None) -> str:

@@ -177,7 +177,10 @@ def train(
     if resume is not None:
         if settings or reading or out or method or test or dry_run:
             raise AbstainError(
-                "--resume takes everything from its folder; use --from to change settings"
+                "takes all settings from its folder",
+                argument="resume",
+                remedy="use {from_} to change them",
+                from_=None,
             )
         _train(resume=resume, save_every=save_every, as_json=as_json)
         return
@@ -185,8 +188,10 @@ def train(
     # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
     if seed_noise is not None and flip is None and not recipe.flip:
         raise AbstainError(
-            "--seed-noise must come with --flip, the share of labels to flip, "
-            f"got {seed_noise} alone"
+            f"needs labels to flip, got {seed_noise} alone",
+            argument="seed_noise",
+            remedy="give their share by {flip}",
+            flip=None,
         )
     if dry_run:
         if test is not None:
@@ -216,7 +221,12 @@ def _resolve(
     if from_ is None:
         return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
     if method is not None:
-        raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
+        raise AbstainError(
+            "keeps the method of its run",
+            argument="from_",
+            remedy="leave {method} out, or name SOURCE instead",
+            method=None,
+        )
     from abstain.training.folder import RunFolder
     from abstain.training.sources import recalled
 
@@ -225,7 +235,11 @@ def _resolve(
     if sources["train"] is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
     if about["recipe"]["model"] is None and "model" not in settings:
-        raise AbstainError(f"{from_} was trained with a module of another program; name a --model")
+        raise AbstainError(
+            f"{from_} was trained with a module of another program",
+            remedy="choose a model by {model}",
+            model=None,
+        )
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}

@@ -38,7 +38,9 @@ def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
     try:
         publish_text(Path(path), text)
     except OSError as error:
-        raise AbstainError(f"the report must be writable, got {path}: {error}") from error
+        raise AbstainError(
+            f"the report must be a file that can be written, got {path}: {error}"
+        ) from error
 
 
 def render(audit: Audit) -> str:
