@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let a function refuse arguments that are not what its annotations say.
+    """Let a function refuse arguments that are not of the annotated types.
 
     Args:
         *but: Arguments that it checks itself.
@@ -65,7 +65,7 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a value is of a type; what a type hint says beyond that is for the function."""
+    """Whether a value is of a type; the function checks what a type hint does not cover."""
     origin = get_origin(hint) or hint
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in get_args(hint))

@@ -233,11 +233,11 @@ def test_columns_that_name_classes_say_whose_probabilities_they_hold():
     found = audit((x, y), probabilities=p[:, [2, 0, 1]])
     assert found.data.classes == ("high", "low", "mid")
     named = pd.DataFrame(p, columns=names)
-    told = audit((x, y), probabilities=named).verdict.label_score
-    np.testing.assert_array_equal(told, found.verdict.label_score)
+    same = audit((x, y), probabilities=named).verdict.label_score
+    np.testing.assert_array_equal(same, found.verdict.label_score)
     unnamed = pd.DataFrame(p[:, [2, 0, 1]])
-    told = audit((x, y), probabilities=unnamed).verdict.label_score
-    np.testing.assert_array_equal(told, found.verdict.label_score)
+    same = audit((x, y), probabilities=unnamed).verdict.label_score
+    np.testing.assert_array_equal(same, found.verdict.label_score)
     with pytest.raises(AbstainError, match="name the classes high, low, mid, got low, mid, hi"):
         audit((x, y), probabilities=named.rename(columns={"high": "hi"}))
 

@@ -182,8 +182,8 @@ def test_ctrl_c_saves_and_resume_ends_with_the_same_verdict(here):
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, ""), error
-    told, command = error.rstrip("\n").split(" Go on with: ")
-    assert told == "Interrupted and saved."
+    text, command = error.rstrip("\n").split(" Go on with: ")
+    assert text == "Interrupted and saved."
     assert command.endswith("abstain audit --resume 'folder one'")
     assert load_checkpoint(last).part("position")[1]["outcome"] == ""
     assert not (here / "folder one" / "summary.json").exists()
@@ -229,13 +229,13 @@ def test_exports_are_written_and_trained_on(here):
         run("export", "audit", "--to", "parquet", "--flagged", "--out", "q.parquet", "--json")
     )
     assert 0 < queue["rows"] < 120
-    said = run("export", "audit", "--to", "label-studio", "--out", "tasks.json")
-    assert "labelling interface tasks.xml" in said
+    output = run("export", "audit", "--to", "label-studio", "--out", "tasks.json")
+    assert "labelling interface tasks.xml" in output
     cleaned = run("export", "audit", "--to", "cleaned")
     assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled(, \d+ .*)?\n", cleaned)
     how = ["--to", "cleaned", "--min-confidence", 1, "--out", "sure.npz"]
     left = (
-        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: less sure than 1 \(--uns"
+        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: confidence below 1 \(--uns"
     )
     assert re.match(left, run("export", "audit", *how))
     assert json.loads(run("export", "audit", *how, "--json"))["unsure"] == queue["rows"]
@@ -258,7 +258,7 @@ def test_exports_are_written_and_trained_on(here):
         ("audit --to csv --fix drop", "--fix is not for csv; use it with --to cleaned"),
         ("audit --to csv --url x", "--url is not for csv; use it with --to label-studio"),
         ("audit --to cleaned --flagged", "not for cleaned"),
-        ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
+        ("audit --to cleaned --fix correct", "fix must be one of drop, relabel, weight"),
         (
             "audit --to cleaned --fix drop --min-confidence 0.5",
             "is not for drop; use it with",
@@ -295,8 +295,8 @@ def test_help_gives_an_example_per_line(command):
     lines = [line.strip() for line in run(command, "--help").splitlines()]
     assert any(line.startswith(f"abstain {command} ") for line in lines)
     if command == "audit":
-        said = [line.strip() for line in EXAMPLES.splitlines() if "abstain audit" in line]
-        assert all(line in lines for line in said)
+        examples = [line.strip() for line in EXAMPLES.splitlines() if "abstain audit" in line]
+        assert all(line in lines for line in examples)
 
 
 def test_a_table_as_people_have_them_goes_all_the_way(here):
@@ -310,17 +310,17 @@ def test_a_table_as_people_have_them_goes_all_the_way(here):
         label = ("no", "yes")[bought if k > 9 else 1 - bought]
         lines.append(f"{k},{age},{city},2020-02-{1 + k % 28:02d},{label}")
     (here / "shop.csv").write_text("\n".join(lines) + "\n")
-    said = ["--label", "bought", "--ignore", "customer"]
-    run("audit", "shop.csv", *said, "--epochs", 4, "--out", "audit")
+    reading = ["--label", "bought", "--ignore", "customer"]
+    run("audit", "shop.csv", *reading, "--epochs", 4, "--out", "audit")
     page = (here / "audit" / "report.html").read_text()
     assert "% alike" in page
     assert "missing</bdi></td>" in page
     assert "2020-02-1" in page
-    assert f"abstain train audit-clean.csv {' '.join(said)}<" in page
+    assert f"abstain train audit-clean.csv {' '.join(reading)}<" in page
     assert page.count("customer") == 2  # was ignored and is to be again, not shown
     output = run("export", "audit", "--to", "cleaned", "--out", "clean.csv")
     advice = re.search(r"Train on it: abstain (train clean.csv .*)", output)[1]
-    assert advice.split()[2:] == said
+    assert advice.split()[2:] == reading
     run(*advice.split(), "--epochs", 2, "--out", "run")
     (here / "new.csv").write_text(
         "day,city,age\n2021-01-01,Rome,30\n2021-01-02,Bonn,\n"

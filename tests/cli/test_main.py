@@ -85,8 +85,8 @@ def test_a_full_disk_under_the_output_is_one_line(arguments, unbuffered):
             text=True, check=False, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
     assert ended.returncode == 2
-    said = "abstain: standard output cannot be written: No space left on device\n"
-    assert ended.stderr == said
+    line = "abstain: standard output cannot be written: No space left on device\n"
+    assert ended.stderr == line
 
 
 @pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])

@@ -113,7 +113,7 @@ def test_the_models_own_opinion_is_called_that(abstain):
     code, out, err = abstain("run", "new.csv", "--max-risk", "0.2")
     assert code == 0
     assert err.count("\n") == 1
-    assert "the model's own opinion" in err
+    assert "the model's own estimate" in err
     assert "--calibrate SOURCE" in err
     assert "at most" not in out
 

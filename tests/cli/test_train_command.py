@@ -271,7 +271,7 @@ def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
         capsys, "blobs.npz", "--lr", 1e6, "--epochs", 9, "--batch", 60, "--out", "run"
     )
     assert "diverged; lower learning_rate (1e+06)" in message
-    # An epoch is one step: some were saved before the loss had told.
+    # An epoch is one step: some were saved before the loss was known to be infinite.
     checkpoint = load_checkpoint(here / "run" / "last.safetensors")
     assert all(x.isfinite().all() for x in checkpoint.part("model")[0].values())
 
@@ -279,8 +279,8 @@ def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_predicts(here, method):
     # AES could stop at once on so few samples; a rate that is too low never stops it.
-    told = ["--rate", 0.05] if method in ("aes", "nll-entropy", "coteaching-plus") else []
-    settings = ["--method", method, *told, "--epochs", 25, "--flip", 0.1]
+    rate = ["--rate", 0.05] if method in ("aes", "nll-entropy", "coteaching-plus") else []
+    settings = ["--method", method, *rate, "--epochs", 25, "--flip", 0.1]
     answer = json.loads(
         run("blobs.npz", *settings, "--test", "blobs.npz", "--out", "run", "--json")
     )
@@ -358,8 +358,8 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here, folder, others):
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert output == ""
-    told, command = error.rstrip("\n").split(" Go on with: ")
-    assert told == "Interrupted and saved."
+    text, command = error.rstrip("\n").split(" Go on with: ")
+    assert text == "Interrupted and saved."
     assert command.endswith(shlex.join(["abstain", "train", "--resume", folder, *others]))
     at = load_checkpoint(here / folder / "last.safetensors").part("position")[1]
     assert 29 <= at["step"] < 12 * 30  # on a busy machine, before the next one has begun

@@ -174,7 +174,7 @@ def _verdict(
     )
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
-    if folder is not None and _speaks_for_all(trained):
+    if folder is not None and _is_to_write(trained):
         result.write(folder)
     return result
 
@@ -283,8 +283,8 @@ def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
     return [columns.index(name) for name in classes]
 
 
-def _speaks_for_all(trained: Trained | None) -> bool:
-    """Of several processes that train together, one writes."""
+def _is_to_write(trained: Trained | None) -> bool:
+    """Whether this process writes: of several that train together, only the main one does."""
     if trained is None:
         return True
     from accelerate import PartialState

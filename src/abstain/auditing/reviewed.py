@@ -3,7 +3,7 @@
 reviewed.parquet   id and checked_label of every label that was reviewed; `drawn`, whether it was
                    answered in a table that held nothing but labels drawn at random
 sample.parquet     labels to check at random, in the order to check them, with their strata; its
-                   metadata say how many were handed out
+                   metadata hold how many were handed out
 """
 
 import os

@@ -22,7 +22,7 @@ THIN_MARGIN = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What theory says of a run; losses are in nats, None says that there is no such thing."""
+    """What theory predicts for a run; losses are in nats, None where there is no such value."""
 
     rate: float
     payoff: float
@@ -76,7 +76,7 @@ class Outlook:
 def theory(
     rate: Annotated[
         float,
-        typer.Option(help="Share of labels that are wrong: at least 0, below 1."),
+        typer.Option(help="Noise rate, the share of wrong labels: at least 0, below 1."),
     ],
     classes: Annotated[
         int,
@@ -110,11 +110,11 @@ def theory(
         bool, typer.Option("--json", help="Print one JSON object instead of the table.")
     ] = False,
 ) -> None:
-    """Say at which training loss to stop, before wrong labels are memorised.
+    """Compute the training loss to stop at, before wrong labels are memorised.
 
-    With partly wrong labels the loss rests on a plateau once all that can
-    be learnt is learnt; what lowers it further is memorising. The share of
-    wrong labels, the number of classes and the payoff say how high it lies.
+    With partly wrong labels, the loss of the gambler's method rests on a
+    plateau once all that can be learnt is learnt. What lowers it further is
+    memorising. Its height follows from noise rate, classes and payoff.
 
     [bold]Examples[/]
 
@@ -148,7 +148,7 @@ def _look(rate: float, payoff: float | None, classes: int, noise: str) -> Outloo
     clean_rate = 1 - rate
     label = theory.label_distribution(clean_rate, classes, noise)
     payoffs, suggested = None, None
-    with suppress(AbstainError):  # all arguments are good, so it says that there are none
+    with suppress(AbstainError):  # the arguments are valid, so it means that there are none
         low, high = theory.stoppable_payoffs(clean_rate, classes, noise)
         payoffs = float(low), float(high)
         suggested = float(theory.suggested_payoff(clean_rate, classes, noise))
@@ -255,7 +255,7 @@ def _draw(outlook: Outlook, path: Path) -> None:
     axes.plot(rates, parts.corrupt, color="#d1495b", lw=1.8, label="wrong labels")
     axes.plot(rates, parts.clean, color="#2e8b6f", lw=1.8, label="right labels")
     axes.axhline(outlook.untrained, color="0.35", ls=(0, (5, 3)), lw=1.2, label="untrained")
-    # Over the lines: they go on there, but say nothing of use.
+    # Over the lines: they go on there, but have no meaning.
     axes.axvspan(limit, 1, color="0.9", alpha=0.8, lw=0, zorder=3, label="no stop possible")
     axes.set(
         xlim=(0, 1),

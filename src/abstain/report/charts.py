@@ -242,6 +242,6 @@ def _padded(low: float, high: float) -> tuple[float, float]:
 
 
 def _far(level: int, levels: Sequence[int], axes: _Axes) -> bool:
-    """Whether a tick stands clear of the next one above, which says more."""
+    """Whether a tick stands clear of the next one above, which is more useful."""
     above = [other for other in levels if other > level]
     return not above or axes.up(math.sqrt(level)) - axes.up(math.sqrt(above[0])) > 13

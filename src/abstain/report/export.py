@@ -1,4 +1,4 @@
-"""The verdict as a file for other programs: all labels, or the data set with its labels repaired.
+"""An audit as a file for other programs: all labels, or the data set with corrected labels.
 
 What becomes of the labels and the rows is in `abstain.report.repair`; here are the files.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Fix = Literal["drop", "relabel", "weight"]
 Unsure = Literal["keep", "drop"]
 SURE_ENOUGH = 0.5
-"""What is proposed takes the place of a flagged label where it is more probably right than not."""
+"""Least confidence with which a flagged label is replaced: more probably right than not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def default_suffix(source: str, inputs: str) -> str:
 
 
 def check_own_files(audit: SavedAudit, target: Path) -> None:
-    """Neither the data that were audited nor the verdict on them are ever written over."""
+    """Refuse to write over the data that were audited, or over files of the audit."""
     sources = _sources(audit)
     own = [Path(str(sources["train"])), *_table_files(sources), *audit.folder.iterdir()]
     is_to_be = target.name in OWN_FILES and target.absolute().parent == audit.folder.absolute()
@@ -193,7 +193,7 @@ def check_own_files(audit: SavedAudit, target: Path) -> None:
 
 
 def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:
-    """What nobody named is not written over, unless it was written with the target before."""
+    """Refuse to write over features that an earlier export to the same target did not write."""
     beside = target.with_suffix(SUFFIX)
     if beside.exists() and (not target.exists() or beside.samefile(features)):
         raise AbstainError(
@@ -247,7 +247,7 @@ def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def write_table(table: "pa.Table", target: Path) -> None:
-    """Write a table as its name says, whole or not at all."""
+    """Write a table by the ending of its name, whole or not at all."""
     pa = require("pyarrow", "writing a table")
     csv = require("pyarrow.csv", "writing a table")
     parquet = require("pyarrow.parquet", "writing a table")
