@@ -1,4 +1,8 @@
-"""The command line as a whole: one line and exit code 2 for what the user can cause."""
+"""The command line as a whole: one line and exit code 2 for errors of the user.
+
+Each command has a file of its own, test_NAME_command.py; these test cli/options.py, running.py and
+process.py, too, whose work is only seen where a command runs.
+"""
 
 import os
 import re

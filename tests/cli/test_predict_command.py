@@ -1,3 +1,5 @@
+"""`abstain predict`: what it prints and writes, and when it abstains."""
+
 import json
 import re
 
