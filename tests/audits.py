@@ -79,6 +79,13 @@ def hostile_data(kind="text", count=60):
     )
 
 
+def audited_blobs(place):
+    """An audit of points, a fifth of them flipped, in a folder."""
+    x, y = blobs(150)
+    np.savez(place / "blobs.npz", x=x, y=y)
+    return audit(place / "blobs.npz", Recipe(epochs=6, warm_up=1, flip=0.2), folder=place / "audit")
+
+
 def saved(source, folder, recipe=FLIPPED, **options):
     audit(source, recipe, folder=folder, **options)
     return SavedAudit.open(folder)
@@ -92,3 +99,19 @@ def flagged_ids(found):
 def rows_of(path):
     with path.open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
+
+
+def truth_of(found):
+    true = found.data.true.tolist()
+    return {id_: found.data.classes[k] for id_, k in zip(found.data.ids, true, strict=True)}
+
+
+def answer(path, truth, count=None):
+    """Fill in the first answers of a table to check, as a person would."""
+    rows = rows_of(path)
+    for row in rows[:count]:
+        row["checked_label"] = truth[row["id"]]
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,3 +1,5 @@
+"""`abstain theory`: the table, the advice, the picture."""
+
 import json
 import subprocess
 import sys
