@@ -31,11 +31,11 @@ from abstain.data import fit_encoder, load
 from abstain.noise import plant
 from abstain.scores.ledger import Ledger
 from abstain.training.batches import Batches
-from abstain.training.folder import make_model
-from abstain.training.layout import fastest_layout
 from abstain.training.loop import Loop, Task
 from abstain.training.objective import Objective
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import make_model
+from abstain.training.step_layout import fastest_layout
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
 

@@ -18,8 +18,8 @@ from abstain.data import load, load_encoder
 from abstain.training.batches import Batches
 from abstain.training.checkpoint import load_checkpoint
 from abstain.training.coteaching import CoTeachingPlan, exchange, partner_seed
-from abstain.training.folder import make_model
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import make_model
 
 # Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
 SAMPLES, BATCH = 43, 7

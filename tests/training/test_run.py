@@ -20,11 +20,11 @@ from abstain.data.encode_image import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.training.display import live_display
-from abstain.training.folder import RunFolder
 from abstain.training.network import warn_of_large_images
 from abstain.training.predict import predict_from
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
+from abstain.training.run_folder import RunFolder
 
 SHORT = Recipe(epochs=2, warm_up=1, batch=8)
 
@@ -279,7 +279,7 @@ def test_no_run_is_written_over_and_no_half_made_folder_is_left(tmp_path, monkey
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("abstain.training.folder._write_json", full)
+    monkeypatch.setattr("abstain.training.run_folder._write_json", full)
     with pytest.raises(AbstainError, match=r"can be written, got .*No space left"):
         train(small.blobs(20), SHORT, folder=tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -14,7 +14,7 @@ from abstain.data import LabeledData, load
 from abstain.data.given_features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
+from abstain.training.run_sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa

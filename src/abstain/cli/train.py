@@ -217,8 +217,8 @@ def _resolve(
         return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
     if method is not None:
         raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
-    from abstain.training.folder import RunFolder
-    from abstain.training.sources import recalled
+    from abstain.training.run_folder import RunFolder
+    from abstain.training.run_sources import recalled
 
     about = RunFolder(from_).about()
     sources = recalled(about["sources"])

@@ -25,13 +25,13 @@ from abstain.training.checkpoint import Checkpoint, CheckpointFolder
 from abstain.training.coteaching import Pair, PairObjective
 from abstain.training.history import History, Row, all_done
 from abstain.training.interrupt import Interrupted, InterruptFlag
-from abstain.training.layout import Layout, used_devices
 from abstain.training.loop_state import Position, pack_loop, unpack_loop
 from abstain.training.objective import Objective
 from abstain.training.optim import make_optimizer, make_schedule
 from abstain.training.parts import Parts
 from abstain.training.recipe import Recipe
 from abstain.training.settling import SettledStop
+from abstain.training.step_layout import Layout, used_devices
 from abstain.training.stopping import AnalyticalStop, ValidationStop
 from abstain.training.tally import SUMS, Tally, means
 from abstain.training.trust import Trust

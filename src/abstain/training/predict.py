@@ -21,7 +21,7 @@ from abstain.scores.selective import (
 )
 from abstain.training.predict_run import FinishedRun, HasTrained
 from abstain.training.predictions import Predictions, ScoreName
-from abstain.training.sources import check_options
+from abstain.training.run_sources import check_options
 from abstain.training.trained import Trained
 
 

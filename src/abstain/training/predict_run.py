@@ -20,9 +20,9 @@ from abstain.data.layout import canonical
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.training.batches import Batches, resident
-from abstain.training.folder import RunFolder
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 _BATCH = 512

@@ -22,9 +22,7 @@ from abstain.training.batches import Batches, resident
 from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.devices import join_processes
 from abstain.training.display import live_display
-from abstain.training.folder import RunFolder, began_with
 from abstain.training.history import Row
-from abstain.training.layout import Layout, fastest_layout
 from abstain.training.loop import Loop, Task
 from abstain.training.network import (
     network_for,
@@ -34,7 +32,9 @@ from abstain.training.network import (
     warn_of_values,
 )
 from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
-from abstain.training.sources import check_options, load_sources, plant, recalled, remembered
+from abstain.training.run_folder import RunFolder, began_with
+from abstain.training.run_sources import check_options, load_sources, plant, recalled, remembered
+from abstain.training.step_layout import Layout, fastest_layout
 from abstain.training.trained import Trained, set_aside
 
 Report = Callable[[str, Row], None]

@@ -10,9 +10,9 @@ from abstain.data import Encoder, LabeledData
 from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 from abstain.support.wording import many
-from abstain.training.folder import RunFolder
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
