@@ -16,7 +16,6 @@ divides a mean by the number kept once more, and never uses the first sample.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -209,29 +208,3 @@ def _taught(logits: Tensor, losses: Tensor, plan: CoTeachingPlan, epoch: int) ->
         plan.by_disagreement(epoch),
     )
     return ((losses * trains).sum(-1) / trains.sum(-1)).sum()
-
-
-def train_pair(
-    pair: tuple[nn.Module, nn.Module],
-    epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
-    plan: CoTeachingPlan,
-) -> None:
-    """Train a pair in place, in the plainest way; the loop does the same.
-
-    Args:
-        pair: two networks with different initial weights, m+1 outputs each.
-        epochs: for each epoch its batches, as inputs and given labels.
-        plan: the rest.
-    """
-    optimizers = [torch.optim.Adam(model.parameters(), plan.learning_rate) for model in pair]
-    for epoch, batches in enumerate(epochs):
-        for optimizer in optimizers:
-            plan.set_for(optimizer, epoch)
-        for inputs, given in batches:
-            logits = torch.stack([model(inputs) for model in pair])
-            losses = bet_loss(logits, given.expand(2, -1), math.inf)
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            _taught(logits, losses, plan, epoch).backward()  # type: ignore[no-untyped-call]
-            for optimizer in optimizers:
-                optimizer.step()

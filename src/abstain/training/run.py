@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -21,9 +21,11 @@ from abstain.training import coteaching
 from abstain.training.batches import Batches, resident
 from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.devices import join_processes
-from abstain.training.display import live_display
+from abstain.training.display import Display, live_display
+from abstain.training.from_recipe import held_out_rows
 from abstain.training.history import Row
-from abstain.training.loop import Loop, Task
+from abstain.training.hooks import Hooks
+from abstain.training.loop import Loop
 from abstain.training.network import (
     network_for,
     tell_of_scaling,
@@ -35,9 +37,9 @@ from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Rec
 from abstain.training.run_folder import RunFolder, began_with
 from abstain.training.run_sources import check_options, load_sources, plant, recalled, remembered
 from abstain.training.step_layout import Layout, fastest_layout
-from abstain.training.trained import Trained, set_aside
+from abstain.training.task import Task
+from abstain.training.trained import Trained
 
-Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
 
 _EVALUATED_NUMBERS = 2**20
@@ -123,6 +125,7 @@ def train(
     recipe = replace(
         recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
     )
+    reports = _Reports()
     loop = Loop(
         model,
         task,
@@ -137,6 +140,7 @@ def train(
         ),
         layout=layout,
         ledger=Ledger(len(data), state.device),
+        hooks=reports,
         checkpoints=CheckpointFolder(place.path) if place else None,
         save_every=save_every,
     )
@@ -152,11 +156,17 @@ def train(
             device=_device_name(state.device),
         )
     state.wait_for_everyone()
-    with _reports(place, loop, show) if state.is_main_process else nullcontext():
+    with ExitStack() as shown:
+        if state.is_main_process:
+            reports.to.append(
+                shown.enter_context(live_display(loop.steps, recipe.epochs or 0, visible=show))
+            )
+            if place is not None:
+                reports.to.append(shown.enter_context(_tensorboard(place)))
         loop.run()
     trained = Trained(
-        model=loop.final_model(),
-        epoch=loop.final_epoch,
+        model=loop.judge.final_model(),
+        epoch=loop.judge.final_epoch(loop.position.epoch),
         encoder=encoder,
         data=data,
         recipe=recipe,
@@ -224,7 +234,7 @@ def _task(
     """The data as batches on the device of this process."""
     assert recipe.batch is not None
     inputs = resident(encoder.encode(data), state.device)
-    aside, rest = set_aside(recipe, len(data))
+    held_out, rest = held_out_rows(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
         return Batches(
@@ -252,7 +262,7 @@ def _task(
         given=data.given.to(state.device),
         true=None if data.true is None else data.true.to(state.device),
         weights=None if data.weights is None else data.weights.to(state.device),
-        hold_out=batches(inputs, aside, large) if len(aside) else None,
+        hold_out=batches(inputs, held_out, large) if len(held_out) else None,
         everything=batches(inputs, torch.arange(len(data)), recipe.batch)
         if recipe.warm_up_ends == "held-out"
         else None,
@@ -296,27 +306,19 @@ def _agreed_layout(
     return layout
 
 
-@contextmanager
-def _reports(place: RunFolder | None, loop: Loop, visible: bool) -> Iterator[None]:
-    """Show the rows of the history as they come, on the terminal and in TensorBoard."""
-    log: Report = lambda _kind, _row: None  # noqa: E731
-    with ExitStack() as stack:
-        display = stack.enter_context(
-            live_display(loop.steps, loop.recipe.epochs or 0, visible=visible)
-        )
-        if place is not None:
-            log = stack.enter_context(_tensorboard(place))
+class _Reports(Hooks):
+    """Shows the rows of the history as they come, on the terminal and in TensorBoard."""
 
-        def report(kind: str, row: Row) -> None:
+    def __init__(self) -> None:
+        self.to: list[Display] = []
+
+    def on_row(self, kind: str, row: Row) -> None:
+        for display in self.to:
             display(kind, row)
-            log(kind, row)
-
-        loop.report = report
-        yield
 
 
 @contextmanager
-def _tensorboard(place: RunFolder) -> Iterator[Report]:
+def _tensorboard(place: RunFolder) -> Iterator[Display]:
     """Writes rows for TensorBoard, where it is installed: the Parquet files hold the same."""
     try:
         from torch.utils.tensorboard import SummaryWriter

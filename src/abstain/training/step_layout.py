@@ -1,7 +1,6 @@
 """Memory format, precision and parts of a step, chosen by measuring, never by assuming."""
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 from abstain.training.averaging import copied
+from abstain.training.devices import used_devices
 from abstain.training.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
@@ -104,11 +104,6 @@ def _in_parts(
         pairs.append((_seconds(model, inputs, layout), _seconds(model, inputs, divided)))
     won = [x < min(_PARTS_WORTH_IT * y, y - _LEAST_GAIN_OF_PARTS) for y, x in pairs]
     return divided if sum(won) > len(won) / 2 else layout
-
-
-def used_devices(device: torch.device) -> Iterable[torch.device]:
-    """The devices other than the CPU whose random state a training on `device` changes."""
-    return [] if device.type == "cpu" else [device]
 
 
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
