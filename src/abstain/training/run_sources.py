@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from abstain import noise
@@ -132,23 +133,35 @@ def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseMa
     """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
     if not recipe.flip:
         return data, None
-    features = None
-    if recipe.flip_kind == "instance":
-        if not isinstance(data.inputs, torch.Tensor):
-            raise AbstainError(
-                f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
-                f"from {data.name}"
-            )
-        features = data.inputs.flatten(1).float().nan_to_num().numpy()
-    manifest = noise.plant(
-        data.given.numpy(),
-        np.asarray(data.ids),
-        recipe.flip_kind,
-        recipe.flip,
-        recipe.seed_noise,
-        num_classes=data.num_classes,
-        features=features,
-    )
+    inputs = data.inputs
+    if recipe.flip_kind == "instance" and not isinstance(inputs, torch.Tensor):
+        raise AbstainError(
+            f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
+            f"from {data.name}"
+        )
+    manifest = planted(recipe, data.given.numpy(), np.asarray(data.ids), inputs, data.num_classes)
     given = torch.from_numpy(manifest.given)
     true = data.given if data.true is None else data.true
     return replace(data, given=given, true=true), manifest
+
+
+def planted(
+    recipe: Recipe,
+    labels: npt.NDArray[np.int64],
+    ids: npt.NDArray[Any],
+    inputs: Any,
+    num_classes: int,
+) -> noise.NoiseManifest:
+    """The labels with the errors that a recipe asks for; of `inputs` only "instance" has a use."""
+    features = None
+    if recipe.flip_kind == "instance":
+        features = inputs.flatten(1).float().nan_to_num().numpy(force=True)
+    return noise.plant(
+        labels,
+        ids,
+        recipe.flip_kind,
+        recipe.flip,
+        recipe.seed_noise,
+        num_classes=num_classes,
+        features=features,
+    )
