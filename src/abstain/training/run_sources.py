@@ -148,8 +148,8 @@ def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseMa
 def planted(
     recipe: Recipe,
     labels: npt.NDArray[np.int64],
-    ids: npt.NDArray[Any],
-    inputs: Any,
+    ids: npt.ArrayLike,
+    inputs: Any,  # noqa: ANN401
     num_classes: int,
 ) -> noise.NoiseManifest:
     """The labels with the errors that a recipe asks for; of `inputs` only "instance" has a use."""
