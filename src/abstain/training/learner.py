@@ -49,10 +49,7 @@ class Learner:
         if recipe.average is not None:
             placed = self.plain_model.to(accelerator.device)
             self.averaged = Averaged(placed, recipe.average * steps_per_epoch)
-        with warnings.catch_warnings():
-            # Accelerate has no other name yet for what torch calls forward_sync_buffers by now.
-            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
-            self.model = accelerator.prepare(self.plain_model)
+        self.model = _shared(self.plain_model, accelerator)
         self.parts = Parts(layout.parts, self.model)
         # Accelerate has one precision per process; a program may train again in another one. So
         # precision is the layout's, and half precision is scaled here.
@@ -99,3 +96,14 @@ class Learner:
         self.optimizer.state.clear()
         if self.averaged is not None:
             self.averaged.restart(self.plain_model)
+
+
+def _shared(model: torch.nn.Module, accelerator: Accelerator) -> torch.nn.Module:
+    """A model on its device whose gradients are averaged over the processes."""
+    if accelerator.num_processes == 1:
+        return model.to(accelerator.device)  # without Accelerate's look for kinds of parallelism
+    with warnings.catch_warnings():
+        # Accelerate has no other name yet for what torch calls forward_sync_buffers by now.
+        warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+        shared: torch.nn.Module = accelerator.prepare(model)
+    return shared

@@ -10,6 +10,7 @@ from torch import Tensor
 from abstain.errors import AbstainError
 from abstain.training.averaging import copied
 from abstain.training.devices import used_devices
+from abstain.training.optim import Adam
 from abstain.training.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
@@ -115,7 +116,7 @@ def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
             outputs: Tensor = model(part)
         return outputs
 
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
+    optimizer = Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
     times = []
     forked = torch.random.fork_rng(devices=used_devices(inputs.device))
     # Dropout must not use up the numbers of the training.
