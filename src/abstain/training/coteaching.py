@@ -60,7 +60,9 @@ class CoTeachingPlan:
     def of(cls, recipe: Recipe) -> "CoTeachingPlan":
         """The plan of a resolved recipe; its warm-up is the plain co-teaching."""
         if recipe.rate is None:
-            raise AbstainError("rate must be given for co-teaching, got none: it is the noise rate")
+            raise AbstainError(
+                "must be given for co-teaching, got none: it is the noise rate", argument="rate"
+            )
         return cls(
             rate=recipe.rate,
             epochs=recipe.epochs or 1,

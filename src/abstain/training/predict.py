@@ -73,7 +73,9 @@ def predict_from(
     check_options(predict_from, options)
     _check(coverage, max_risk, score, calibrate)
     if calibrate is None and calibrate_split is not None:
-        raise AbstainError(f"calibrate_split needs calibrate, got {calibrate_split!r} alone")
+        raise AbstainError(
+            f"needs calibrate, got {calibrate_split!r} alone", argument="calibrate_split"
+        )
     if calibrate is not None and is_feature_file(options.get("features")):
         raise AbstainError(
             f"calibrate must be left out where features are {options['features']}, which are those "
@@ -108,12 +110,16 @@ def _check(coverage: float | None, max_risk: float | None, score: str, calibrate
     if coverage is not None and max_risk is not None:
         raise AbstainError("coverage and max_risk exclude each other: give one, got both")
     if calibrate is not None and max_risk is None:
-        raise AbstainError("calibrate needs max_risk, the share of wrong answers to keep to")
+        raise AbstainError(
+            "needs max_risk, the share of wrong answers to keep to", argument="calibrate"
+        )
     for name, value in (("coverage", coverage), ("max_risk", max_risk)):
         if value is not None and not 0 <= value <= 1:
-            raise AbstainError(f"{name} must lie in [0, 1], got {value}")
+            raise AbstainError(f"must lie in [0, 1], got {value}", argument=name)
     if score not in get_args(ScoreName):
-        raise AbstainError(f"score must be one of {', '.join(get_args(ScoreName))}, got {score!r}")
+        raise AbstainError(
+            f"must be one of {', '.join(get_args(ScoreName))}, got {score!r}", argument="score"
+        )
 
 
 def _split_like(split: str, source: object) -> str:

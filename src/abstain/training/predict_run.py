@@ -65,10 +65,13 @@ class FinishedRun:
             return cls.open(run)
         trained = getattr(run, "trained", run)
         if trained is None and run is not None:
-            raise AbstainError("run must have a model, got an audit of probabilities, without one")
+            raise AbstainError(
+                "must have a model, got an audit of probabilities, without one", argument="run"
+            )
         if not isinstance(trained, Trained):
             raise AbstainError(
-                f"run must be the folder of a run, or what train or audit gave, got {run!r}"
+                f"must be the folder of a run, or what train or audit gave, got {run!r}",
+                argument="run",
             )
         in_memory: dict[str, Any] = {"train": None, "options": {}}
         sources = trained.folder.about()["sources"] if trained.folder else in_memory
@@ -88,8 +91,9 @@ class FinishedRun:
         own = self.sources["options"].get("split", "train")
         if same and canonical(split) == canonical(own):
             raise AbstainError(
-                f"calibrate must be samples that the model has not seen, got {name}, split "
-                f"{canonical(split)}, which it was trained on; give another file or split"
+                f"must be samples that the model has not seen, got {name}, split "
+                f"{canonical(split)}, which it was trained on; give another file or split",
+                argument="calibrate",
             )
 
     def predict(

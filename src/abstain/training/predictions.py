@@ -123,21 +123,23 @@ class Predictions:
             publish(Path(path).resolve(), lambda temporary: write(table, temporary))
         except OSError as error:
             raise AbstainError(
-                f"output must be a file that can be written, got {path}: {error}"
+                f"must be a file that can be written, got {path}: {error}", argument="output"
             ) from error
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
     """Raise if predictions cannot be written under this name, before they are made."""
     if _suffix(path) not in _SUFFIXES:
-        raise AbstainError(f"output must end in {' or '.join(_SUFFIXES)}, got {path}")
+        raise AbstainError(f"must end in {' or '.join(_SUFFIXES)}, got {path}", argument="output")
     place = Path(path).resolve()
     if place.is_dir():
-        raise AbstainError(f"output must be a file, got the folder {path}")
+        raise AbstainError(f"must be a file, got the folder {path}", argument="output")
     if not place.parent.is_dir():
-        raise AbstainError(f"output must lie in a folder that exists, got {path}")
+        raise AbstainError(f"must lie in a folder that exists, got {path}", argument="output")
     if not os.access(place.parent, os.W_OK):
-        raise AbstainError(f"output must lie in a folder that can be written to, got {path}")
+        raise AbstainError(
+            f"must lie in a folder that can be written to, got {path}", argument="output"
+        )
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

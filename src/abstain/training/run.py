@@ -100,7 +100,9 @@ def train(
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
-        raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
+        raise AbstainError(
+            f"must be left out for {recipe.method}, which chooses samples", argument="weights"
+        )
     data, manifest = plant(data, recipe)
     if place and about and not began_with(about, data):
         raise AbstainError(
@@ -183,14 +185,17 @@ def train(
 
 def _check(recipe: object, model: object, save_every: float) -> None:
     if not isinstance(recipe, Recipe | None):
-        raise AbstainError(f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}")
+        raise AbstainError(
+            f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}", argument="recipe"
+        )
     if not isinstance(model, torch.nn.Module | None):
         raise AbstainError(
-            f"model must be a torch module, got {model!r}; a network of ours is named in the "
-            "recipe: Recipe.of('auto', model='mlp')"
+            f"must be a torch module, got {model!r}; a network of ours is named in the "
+            "recipe: Recipe.of('auto', model='mlp')",
+            argument="model",
         )
     if not save_every >= 0:  # nor is it a number otherwise
-        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
+        raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 
 
 def _agreed(folder: str, state: PartialState) -> str:
@@ -220,7 +225,7 @@ def _by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
 
 def _about(place: RunFolder | None) -> dict[str, Any]:
     if place is None:
-        raise AbstainError("resume needs the folder of the run to go on with, got none")
+        raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
     return place.about()
 
 
@@ -282,8 +287,9 @@ def _normalisable(task: Task, model: torch.nn.Module) -> Task:
     least = 2 * task.training.world
     if (batch := min(task.training.size, len(task.training.rows))) < least:
         raise AbstainError(
-            f"batch must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
-            f"each process, got {batch}"
+            f"must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
+            f"each process, got {batch}",
+            argument="batch",
         )
     everything = None if task.everything is None else replace(task.everything, least=least)
     return replace(task, training=replace(task.training, least=least), everything=everything)

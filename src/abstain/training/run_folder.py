@@ -52,11 +52,15 @@ class RunFolder:
             taken = self.path.exists() and any(self.path.iterdir())
         except OSError as error:
             raise AbstainError(
-                f"folder must be one that can be made, got {self.path}: {error}"
+                f"must be one that can be made, got {self.path}: {error}", argument="folder"
             ) from error
         if taken:
-            how = "; go on with it by resume=True" if (self.path / _ABOUT).exists() else ""
-            raise AbstainError(f"folder must be new or empty, got {self.path}{how}")
+            raise AbstainError(
+                f"must be new or empty, got {self.path}",
+                argument="folder",
+                remedy="go on with it by {resume}" if (self.path / _ABOUT).exists() else "",
+                resume=True,
+            )
 
     def about(self) -> dict[str, Any]:
         """What `begin` wrote."""
@@ -73,9 +77,13 @@ class RunFolder:
                     f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
                     "folder and start it again"
                 )
-            raise AbstainError(f"folder must be that of a run, got {self.path}, {why}") from None
+            raise AbstainError(
+                f"must be that of a run, got {self.path}, {why}", argument="folder"
+            ) from None
         except (OSError, ValueError) as error:
-            raise AbstainError(f"folder must be that of a run, got {self.path}: {error}") from error
+            raise AbstainError(
+                f"must be that of a run, got {self.path}: {error}", argument="folder"
+            ) from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise AbstainError(
                 f"{path} must be of format {_FORMAT}; it is of another version of abstain"
@@ -124,7 +132,7 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)  # it was new or empty
             if isinstance(error, OSError):
                 raise AbstainError(
-                    f"folder must be one that can be written, got {self.path}: {error}"
+                    f"must be one that can be written, got {self.path}: {error}", argument="folder"
                 ) from error
             raise
 

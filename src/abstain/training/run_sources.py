@@ -32,8 +32,9 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
         if name in {field.name for field in fields(Recipe)}:
             said = repr(value) if name == "method" else f"'auto', {name}={value!r}"
             raise AbstainError(
-                f"{name} must be set in the recipe, Recipe.of({said}), got it as an argument of "
-                f"{verb.__name__}"
+                f"must be set in the recipe, Recipe.of({said}), got it as an argument of "
+                f"{verb.__name__}",
+                argument=name,
             )
         if name not in known:
             near = did_you_mean(name, known) or f"; known are {', '.join(dict.fromkeys(known))}"
@@ -44,7 +45,9 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     """The training data and, where there are any, those with right labels to look at."""
     source, test, options = sources["train"], sources["test"], reading(sources)
     if source is None:
-        raise AbstainError("source must be given (data in memory also to resume), got none")
+        raise AbstainError(
+            "must be given (data in memory also to resume), got none", argument="source"
+        )
     features = options.get("features")
     if is_feature_file(features):
         del options["features"]
@@ -136,8 +139,8 @@ def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseMa
     inputs = data.inputs
     if recipe.flip_kind == "instance" and not isinstance(inputs, torch.Tensor):
         raise AbstainError(
-            f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
-            f"from {data.name}"
+            f"'instance' needs numbers in memory as inputs, got {data.kind} data from {data.name}",
+            argument="flip_kind",
         )
     manifest = planted(recipe, data.given.numpy(), np.asarray(data.ids), inputs, data.num_classes)
     given = torch.from_numpy(manifest.given)

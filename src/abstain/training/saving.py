@@ -52,6 +52,7 @@ class Saver:
 
     def restore(self, loop: "Loop") -> bool:
         """Go on from the last checkpoint, if there is one."""
+        self._saved_at = time.monotonic()  # what came before the training does not count
         if self.folder is None or not self.folder.has_last:
             return False
         unpack_loop(loop, self.folder.load_last())

@@ -94,7 +94,9 @@ def _in_parts(
     reason = inseparable(model)
     if parts != "auto":
         if reason is not None:
-            raise AbstainError(f"parts must be 1 for a model with {reason}, got {parts}")
+            raise AbstainError(
+                f"must be 1 for a model with {reason}, got {parts}", argument="parts"
+            )
         return divided
     if reason is not None:
         return layout
