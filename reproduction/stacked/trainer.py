@@ -293,7 +293,7 @@ class _Stack:
         return [run for run, _, _ in trained]
 
     def _follow(self, warm_up: WarmUp, rows: slice, row: Row) -> None:
-        """Keep the best weights of a warm-up, and go back to them where it says so."""
+        """Keep the best weights of a warm-up, and go back to them where it asks for it."""
         if warm_up.collapsed:
             self._models.go_back(rows)
             row["test_accuracy"] = float(self._test_accuracy(rows).mean())

@@ -1,4 +1,7 @@
-"""The loop against a plain one, and what it must do when things go wrong."""
+"""The loop against a plain one, and what it must do when things go wrong.
+
+This includes its learner, judge, evaluation and saver, which only a loop puts to use.
+"""
 
 import math
 import threading
@@ -249,7 +252,7 @@ def test_divergence_is_an_error_in_words(optimizer):
 
 
 class _Breaks(Net64):
-    """Weights that become NaN in the very last step of an epoch: no loss has told yet."""
+    """Weights that become NaN in the very last step of an epoch: no loss shows it yet."""
 
     def __init__(self):
         super().__init__()

@@ -144,7 +144,7 @@ import signal
 from pathlib import Path
 
 class InterruptedNet(Net):
-    # asks for an interruption in its 24th step, if there is a file that says so
+    # asks for an interruption in its 24th step, if there is a file that asks for it
     calls = 0
 
     def forward(self, x):

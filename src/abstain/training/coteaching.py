@@ -3,12 +3,12 @@
 Two networks see the same batch. Of the samples on which their predictions differ, each picks the
 share 1 − R(t) with the smallest loss, and the *other* one is trained on these: a network that errs
 on a label does not confirm itself in it. Before `init_epoch`, and where the two agree on a whole
-batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of
-wrong labels over the first epochs:
+batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the noise
+rate over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
-Of several processes, each exchanges within its own part of a batch. What a run tells (history,
+Of several processes, each exchanges within its own part of a batch. What a run gives (history,
 ledger, model) is of the first network.
 
 This is the method as it is described. The public code also feeds probabilities into cross-entropy,
@@ -50,7 +50,7 @@ class CoTeachingPlan:
     """
 
     rate: float
-    """Share of wrong labels."""
+    """Noise rate."""
     epochs: int
     init_epoch: int = 0
     """Plain co-teaching before it."""
@@ -194,7 +194,7 @@ class PairObjective(Objective):
     def judge(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The two means over what was chosen, times the samples; what the first network said."""
+        """The two means over what was chosen, times the samples; outputs of the first network."""
         losses = self(logits, given, epoch)
         total = len(given) * _taught(logits, losses, self._plan, epoch)
         return total, logits[0], losses[0]

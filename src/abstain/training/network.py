@@ -58,8 +58,8 @@ def network_for(
     return _widened(model, task), None
 
 
-def tell_of_scaling(data: LabeledData) -> None:
-    """Say to which size images of several sizes were scaled, where nobody said so."""
+def log_scaling(data: LabeledData) -> None:
+    """Log to which size images of several sizes were scaled by default."""
     if data.scaled:
         _log.warning(
             "images of %s have several sizes and are scaled to %d×%d pixels: image_size= "

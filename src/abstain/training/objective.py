@@ -44,7 +44,7 @@ class Objective:
     def __call__(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> Tensor:
-        """The loss per sample; `index` says which samples these are, for what is remembered."""
+        """The loss per sample; `index` has their positions, for what is remembered."""
         recipe = self.recipe
         if recipe.loss == "nll" or self.is_warm_up(epoch):
             return gamblers_loss(logits, given, math.inf, reduction="none")
@@ -68,12 +68,12 @@ class Objective:
     def judge(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What a step minimises, summed over its samples; the logits and losses that it tells."""
+        """What a step minimises, summed over its samples; the logits and losses to record."""
         losses = self(logits, given, epoch, index)
         return losses.sum(), logits, losses
 
     def remember(self, index: Tensor, logits: Tensor, given: Tensor) -> None:
-        """Take in what the model said of these samples."""
+        """Take in the outputs for these samples."""
         if self.trust is not None:
             self.trust.update(index, logits[..., :-1], given)
 

@@ -89,12 +89,12 @@ def predict_from(
         options, its_options = divided(options, source, calibrate)
         split = calibrate_split or _split_like(options.get("split", "train"), calibrate)
         finished.check_unseen(calibrate, split)
-        trusted = finished.predict(
+        checked = finished.predict(
             calibrate, score, {**its_options, "split": split}, compare=True, show=show
         )
-        assert trusted.given is not None
-        wrong = trusted.predicted != trusted.given
-        held = threshold_for_risk(trusted.willing, wrong, max_risk, confidence)
+        assert checked.given is not None
+        wrong = checked.predicted != checked.given
+        held = threshold_for_risk(checked.willing, wrong, max_risk, confidence)
     predictions = finished.predict(source, score, options, compare=compare, show=show)
     answered = predictions.answered
     if coverage is not None:

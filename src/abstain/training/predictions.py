@@ -1,4 +1,4 @@
-"""What a model says of samples, as a table that can be judged and written: `Predictions`."""
+"""What a model predicts, as a table that can be evaluated and written: `Predictions`."""
 
 import os
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from abstain.support.optional import require
 ScoreName: TypeAlias = Literal["abstention", "softmax", "margin"]
 """By what a model's willingness to answer is judged: little abstention, a likely class, or a class
 much likelier than the next. Not abstention by default: a model of wrong labels learns to keep
-almost everything in reserve, and what is left tells hard samples from easy ones worse."""
+almost everything in reserve, and what is left separates hard samples from easy ones worse."""
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
@@ -26,7 +26,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What a model says of each sample, and where it would rather not."""
+    """What a model predicts for each sample, and where it abstains."""
 
     ids: tuple[str, ...]
     classes: tuple[str, ...]

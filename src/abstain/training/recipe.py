@@ -1,4 +1,4 @@
-"""A recipe says a run completely: what is minimised, how long, with what, from which seeds."""
+"""A recipe defines a run completely: what is minimised, how long, with what, from which seeds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -74,10 +74,10 @@ class Recipe:
     parts: int | Literal["auto"] = "auto"
     """How many parts of a batch a CPU computes side by side; likewise."""
     stop: StopName = "never"
-    """Never before all epochs are done; at the plateau; by labels held out; or, for an audit, where
+    """Never before all epochs are done; at the plateau; by held-out labels; or, for an audit, where
     more would hardly change which label is worse than which."""
     rate: float | None = None
-    """Share of wrong labels, for the analytical stop and for co-teaching."""
+    """Noise rate, for the analytical stop and for co-teaching."""
     noise: str = "symmetric"
     """Kind of noise that the analytical stop assumes."""
     patience: int = 5
@@ -148,8 +148,8 @@ class Recipe:
         if self.stop == "analytical":
             if self.rate is None:
                 raise AbstainError(
-                    "must be given for the analytical stop, got none: it is the share of "
-                    "wrong labels; without knowing it, use method 'auto' or 'ves'",
+                    "must be given for the analytical stop, got none: it is the noise rate; "
+                    "without knowing it, use method 'auto' or 'ves'",
                     argument="rate",
                 )
             if self.loss != "gamblers" or isinstance(self.payoff, str):
@@ -160,8 +160,8 @@ class Recipe:
         if self.method == "coteaching-plus":
             if self.rate is None:
                 raise AbstainError(
-                    "must be given for method 'coteaching-plus', got none: it is the share of "
-                    "wrong labels; without knowing it, use method 'schedule', 'lq' or 'ves'",
+                    "must be given for method 'coteaching-plus', got none: it is the noise rate; "
+                    "without knowing it, use method 'schedule', 'lq' or 'ves'",
                     argument="rate",
                 )
             if self.schedule != "constant":
@@ -171,8 +171,8 @@ class Recipe:
                     argument="schedule",
                 )
 
-    def check_used(self, said: Mapping[str, Any]) -> None:
-        """Raise for a setting that was said and that decides nothing in this recipe.
+    def check_used(self, given: Mapping[str, Any]) -> None:
+        """Raise for a setting that was given and that this recipe makes no use of.
 
         >>> Recipe.of("auto").check_used({"rate": 0.2})
         Traceback (most recent call last):
@@ -180,21 +180,21 @@ class Recipe:
 of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-plus
         """
         for name, uses in _USED_BY.items():
-            if name in said and not uses(self):
+            if name in given and not uses(self):
                 users = [other for other, its in METHODS.items() if uses(_bare(other, its))]
                 here = f"method {self.method!r}"
                 if self.method in users:  # if it were not for another setting
                     here = f"payoff {self.payoff!r}"
                 raise AbstainError(
                     f"must be left out for {here}, which makes no use of it, "
-                    f"got {said[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
+                    f"got {given[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
                     f"{', '.join(users)}",
                     argument=name,
                 )
-        if "flip_kind" in said and not (self.flip or "flip" in said):
+        if "flip_kind" in given and not (self.flip or "flip" in given):
             raise AbstainError(
                 "must come with flip, the share of labels to flip, "
-                f"got {said['flip_kind']!r} alone",
+                f"got {given['flip_kind']!r} alone",
                 argument="flip_kind",
             )
 
@@ -295,7 +295,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
     "coteaching-plus": {"payoff": math.inf},
 }
-"""What `--method` can say: the settings in which a method differs from the fields' own values."""
+"""The methods by name: the settings in which each differs from the defaults of the fields."""
 
 _USED_BY: dict[str, Callable[[Recipe], bool]] = {
     "payoff": lambda recipe: recipe.loss == "gamblers",
@@ -315,7 +315,7 @@ _USED_BY: dict[str, Callable[[Recipe], bool]] = {
 """Settings that only some recipes look at, and which do."""
 
 DEFAULT_METHOD = "auto"
-"""What is trained where nothing is said."""
+"""The method where none is given."""
 
 _CHOICES = {
     "loss": LossName,

@@ -27,8 +27,8 @@ from abstain.training.history import Row
 from abstain.training.hooks import Hooks
 from abstain.training.loop import Loop
 from abstain.training.network import (
+    log_scaling,
     network_for,
-    tell_of_scaling,
     warn_of_large_images,
     warn_of_spellings,
     warn_of_values,
@@ -77,7 +77,7 @@ def train(
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
             `features` may also name an `.npy` with a row of numbers per sample, to be trained on
-            instead of the source's own inputs. `weights` names a column, or a file, that says how
+            instead of the source's own inputs. `weights` names a column, or a file, with how
             much each sample counts: its loss is multiplied by that.
 
     Raises:
@@ -113,7 +113,7 @@ def train(
     task = _task(data, test_data, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=about is not None)
     if state.is_main_process and about is None:
-        tell_of_scaling(data)
+        log_scaling(data)
         warn_of_spellings(data)
         for part in (data, test_data):
             if part is not None:
@@ -146,7 +146,7 @@ def train(
         checkpoints=CheckpointFolder(place.path) if place else None,
         save_every=save_every,
     )
-    # Only now, when nothing that the user said can be wrong any more.
+    # Only now, when nothing that the user gave can be wrong any more.
     if place and about is None and state.is_main_process:
         place.begin(
             recipe=recipe,

@@ -159,7 +159,7 @@ class RunFolder:
                 _write_json(self.path / "summary.json", summary)
 
     def _has_verdict(self) -> bool:
-        """Whether an audit of this very training has said how it ended, and what it found."""
+        """Whether an audit of this very training has reported how it ended, and what it found."""
         try:
             found = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -227,10 +227,10 @@ def fingerprint(data: LabeledData) -> str:
 
 def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
     """Whether data are those that a run began with; earlier versions kept nothing of inputs."""
-    told = about["data"]
-    inputs = told.get("inputs")
+    before = about["data"]
+    inputs = before.get("inputs")
     same_inputs = inputs is None or inputs == _fingerprint_of_inputs(data)
-    return bool(told["fingerprint"] == fingerprint(data)) and same_inputs
+    return bool(before["fingerprint"] == fingerprint(data)) and same_inputs
 
 
 def _fingerprint_of_inputs(data: LabeledData) -> str | None:

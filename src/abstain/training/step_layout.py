@@ -87,7 +87,7 @@ def fastest_layout(
 def _in_parts(
     model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | Literal["auto"]
 ) -> Layout:
-    """The same layout with this number of parts or, where none is said, with the faster one."""
+    """The same layout with this number of parts or, by default, with the faster one."""
     divided = replace(layout, parts=torch.get_num_threads() if parts == "auto" else parts)
     if inputs.device.type != "cpu" or divided == layout:
         return layout

@@ -1,4 +1,4 @@
-"""When to stop: at the plateau that theory foretells, or when held-out accuracy stops rising.
+"""When to stop: at the plateau that theory predicts, or when held-out accuracy stops rising.
 
 Both rules are fed numbers, one at a time, and answer whether to stop; in words, ``reason``.
 Where several processes train one model, feed all of them the same, reduced numbers.
@@ -68,11 +68,11 @@ class AnalyticalStop:
     have reached the plateau and also lie *clearly* (by five standard errors) below `floor`, the
     least loss of a model that ignores its inputs: log λ where classes are balanced, a little below
     the untrained loss. With many wrong labels these are close together (0.012 at a rate of 0.85,
-    ten classes, payoff 9.99), and a single batch says nothing.
+    ten classes, payoff 9.99), and a single batch is not enough.
 
     Args:
         rate: Share of labels that are wrong, as `abstain.noise` defines it for the kind of noise;
-            None if `noise` is a matrix, which tells.
+            None if `noise` is a matrix, which contains it.
         payoff: The payoff λ of the loss; infinite for plain cross-entropy.
         num_classes: Number of classes m.
         noise: A kind of `abstain.noise` that has a matrix, or the matrix,
@@ -120,7 +120,7 @@ a clean rate of 0.8 to have a plateau to stop at, got 9.99; try 1.95
         self._progress = _Progress()
 
     def update(self, loss: float, samples: int = 1) -> bool:
-        """Take in the mean loss of a batch; say whether to stop.
+        """Take in the mean loss of a batch; whether to stop.
 
         Args:
             loss: Mean loss of the batch.
@@ -232,7 +232,7 @@ class ValidationStop:
         return self._record.best
 
     def update(self, accuracy: float) -> bool:
-        """Take in the accuracy after an epoch; say whether to stop.
+        """Take in the accuracy after an epoch; whether to stop.
 
         Args:
             accuracy: Accuracy on held-out samples; a tie with the best is not better.
@@ -289,7 +289,7 @@ def _transition(
         return transition(noise, num_classes, rate)
     if rate is not None:
         raise AbstainError(
-            f"must be None where noise is a matrix, which tells, got {rate}", argument="rate"
+            f"must be None where noise is a matrix, which contains it, got {rate}", argument="rate"
         )
     matrix = check_transition(noise)
     if len(matrix) != num_classes:
