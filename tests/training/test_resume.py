@@ -1,4 +1,7 @@
-"""A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit."""
+"""A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit.
+
+Of `saving` and `loop_state`, in real processes.
+"""
 
 import json
 import random
