@@ -1,7 +1,10 @@
 """Slow, obvious versions to compare with: each says what is meant, not how to get it fast."""
 
+import math
+
 import mpmath
 import numpy as np
+import torch
 from scipy.optimize import minimize, minimize_scalar
 
 # ---------------------------------------------------------------- theory
@@ -118,3 +121,33 @@ def payoff_by_rule(rule, logits, guard):
     else:
         payoff = mpmath.exp(-sum(f * mpmath.log(f) for f in classes) / stake)
     return min(max(payoff, 1), len(classes))
+
+
+# ---------------------------------------------------------------- co-teaching
+
+
+def co_teach(pair, epochs, plan):
+    """Train two networks in place, sample by sample as co-teaching+ is described.
+
+    `epochs` has for each epoch its batches, as inputs and given labels; `plan` says what share of
+    the candidates trains when, and with which learning rate and momentum.
+    """
+    optimizers = [torch.optim.Adam(model.parameters()) for model in pair]
+    for epoch, batches in enumerate(epochs):
+        for optimizer in optimizers:
+            plan.set_for(optimizer, epoch)
+        for inputs, given in batches:
+            logits = [model(inputs) for model in pair]
+            losses = [torch.nn.functional.cross_entropy(x, given, reduction="none") for x in logits]
+            first, second = (x[:, :-1].argmax(-1).tolist() for x in logits)
+            everyone = range(len(given))
+            differing = [i for i in everyone if first[i] != second[i]]
+            candidates = differing if plan.by_disagreement(epoch) and differing else everyone
+            few = max(1, math.floor(plan.kept(epoch) * len(candidates) + 1e-6))
+            chosen = [sorted(candidates, key=own.tolist().__getitem__)[:few] for own in losses]
+            for model_losses, by_other, optimizer in zip(
+                losses, reversed(chosen), optimizers, strict=True
+            ):
+                optimizer.zero_grad()
+                model_losses[by_other].mean().backward()
+                optimizer.step()

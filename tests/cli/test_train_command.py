@@ -218,7 +218,7 @@ TWO = "two.npz"
             "got 3 alone; give their share by --flip",
         ),
         ("blobs.npz --seed-noise 3 --dry-run", "to flip, got 3 alone"),
-        ("blobs.npz --seed -1", "seed_noise must be in [0, 2³²), whole, got -1"),
+        ("blobs.npz --seed -1", "--seed-noise must be in [0, 2³²), whole, got -1"),
         ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
         ("blobs.npz --model mnist-cnn", "mnist-cnn"),
         ("blobs.npz --model nowhere.py:Net", "model must name a Python file that exists, got"),
@@ -270,7 +270,7 @@ def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
     message = error_of(
         capsys, "blobs.npz", "--lr", 1e6, "--epochs", 9, "--batch", 60, "--out", "run"
     )
-    assert "diverged; lower learning_rate (1e+06)" in message
+    assert "diverged; lower --learning-rate (1e+06) or set --clip" in message
     # An epoch is one step: some were saved before the loss was known to be infinite.
     checkpoint = load_checkpoint(here / "run" / "last.safetensors")
     assert all(x.isfinite().all() for x in checkpoint.part("model")[0].values())

@@ -38,10 +38,10 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
-from abstain.training.folder import RunFolder
 from abstain.training.recipe import DEFAULT_METHOD, Recipe
 from abstain.training.run import train
-from abstain.training.sources import check_options, reading, recalled, remembered
+from abstain.training.run_folder import RunFolder
+from abstain.training.run_sources import check_options, reading, recalled, remembered
 from abstain.training.trained import Trained
 
 

@@ -44,7 +44,7 @@ from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
 from abstain.support.wording import many
-from abstain.training.folder import RunFolder
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 if TYPE_CHECKING:

@@ -240,8 +240,8 @@ def _resolve(
             remedy="leave {method} out, or name SOURCE instead",
             method=None,
         )
-    from abstain.training.folder import RunFolder
-    from abstain.training.sources import recalled
+    from abstain.training.run_folder import RunFolder
+    from abstain.training.run_sources import recalled
 
     about = RunFolder(from_).about()
     sources = recalled(about["sources"])

@@ -22,8 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtri
 
 from abstain.errors import AbstainError
 from abstain.scores.evidence import UNKNOWN, Evidence, Floats
@@ -35,13 +34,13 @@ Rows: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice
 
 CONFIDENCE = 0.9
 """How often intervals from the labels alone should cover, as they did on data sets left out."""
-_Z = float(norm.ppf((1 + CONFIDENCE) / 2))
+_Z = float(ndtri((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
 _WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
 _STEPS, _CONVERGED = 100, 1e-7
 _BINS = 256
 # Points of a plane that are equally probable under two independent standard normals.
-_QUANTILES = norm.ppf((np.arange(21) + 0.5) / 21)
+_QUANTILES = ndtri((np.arange(21) + 0.5) / 21)
 _NODES = np.stack(np.meshgrid(_QUANTILES, _QUANTILES), -1).reshape(-1, 2)
 
 

@@ -52,11 +52,15 @@ class RunFolder:
             taken = self.path.exists() and any(self.path.iterdir())
         except OSError as error:
             raise AbstainError(
-                f"folder must be one that can be made, got {self.path}: {error}"
+                f"must be one that can be made, got {self.path}: {error}", argument="folder"
             ) from error
         if taken:
-            how = "; go on with it by resume=True" if (self.path / _ABOUT).exists() else ""
-            raise AbstainError(f"folder must be new or empty, got {self.path}{how}")
+            raise AbstainError(
+                f"must be new or empty, got {self.path}",
+                argument="folder",
+                remedy="go on with it by {resume}" if (self.path / _ABOUT).exists() else "",
+                resume=True,
+            )
 
     def about(self) -> dict[str, Any]:
         """What `begin` wrote."""
@@ -73,9 +77,13 @@ class RunFolder:
                     f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
                     "folder and start it again"
                 )
-            raise AbstainError(f"folder must be that of a run, got {self.path}, {why}") from None
+            raise AbstainError(
+                f"must be that of a run, got {self.path}, {why}", argument="folder"
+            ) from None
         except (OSError, ValueError) as error:
-            raise AbstainError(f"folder must be that of a run, got {self.path}: {error}") from error
+            raise AbstainError(
+                f"must be that of a run, got {self.path}: {error}", argument="folder"
+            ) from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise AbstainError(
                 f"{path} must be of format {_FORMAT}; it is of another version of abstain"
@@ -124,7 +132,7 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)  # it was new or empty
             if isinstance(error, OSError):
                 raise AbstainError(
-                    f"folder must be one that can be written, got {self.path}: {error}"
+                    f"must be one that can be written, got {self.path}: {error}", argument="folder"
                 ) from error
             raise
 
@@ -151,7 +159,7 @@ class RunFolder:
                 _write_json(self.path / "summary.json", summary)
 
     def _has_verdict(self) -> bool:
-        """Whether an audit of this very training has said how it ended, and what it found."""
+        """Whether an audit of this very training has reported how it ended, and what it found."""
         try:
             found = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -219,10 +227,10 @@ def fingerprint(data: LabeledData) -> str:
 
 def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
     """Whether data are those that a run began with; earlier versions kept nothing of inputs."""
-    told = about["data"]
-    inputs = told.get("inputs")
+    before = about["data"]
+    inputs = before.get("inputs")
     same_inputs = inputs is None or inputs == _fingerprint_of_inputs(data)
-    return bool(told["fingerprint"] == fingerprint(data)) and same_inputs
+    return bool(before["fingerprint"] == fingerprint(data)) and same_inputs
 
 
 def _fingerprint_of_inputs(data: LabeledData) -> str | None:

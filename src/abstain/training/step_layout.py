@@ -1,7 +1,6 @@
 """Memory format, precision and parts of a step, chosen by measuring, never by assuming."""
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +9,8 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 from abstain.training.averaging import copied
+from abstain.training.devices import used_devices
+from abstain.training.optim import Adam
 from abstain.training.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
@@ -86,14 +87,16 @@ def fastest_layout(
 def _in_parts(
     model: torch.nn.Module, inputs: Tensor, layout: Layout, parts: int | Literal["auto"]
 ) -> Layout:
-    """The same layout with this number of parts or, where none is said, with the faster one."""
+    """The same layout with this number of parts or, by default, with the faster one."""
     divided = replace(layout, parts=torch.get_num_threads() if parts == "auto" else parts)
     if inputs.device.type != "cpu" or divided == layout:
         return layout
     reason = inseparable(model)
     if parts != "auto":
         if reason is not None:
-            raise AbstainError(f"parts must be 1 for a model with {reason}, got {parts}")
+            raise AbstainError(
+                f"must be 1 for a model with {reason}, got {parts}", argument="parts"
+            )
         return divided
     if reason is not None:
         return layout
@@ -106,11 +109,6 @@ def _in_parts(
     return divided if sum(won) > len(won) / 2 else layout
 
 
-def used_devices(device: torch.device) -> Iterable[torch.device]:
-    """The devices other than the CPU whose random state a training on `device` changes."""
-    return [] if device.type == "cpu" else [device]
-
-
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
     model = layout.place(copied(model))
     inputs = layout.lay(inputs)
@@ -120,7 +118,7 @@ def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
             outputs: Tensor = model(part)
         return outputs
 
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
+    optimizer = Adam([p for p in model.parameters() if p.requires_grad], 0, fused=True)
     times = []
     forked = torch.random.fork_rng(devices=used_devices(inputs.device))
     # Dropout must not use up the numbers of the training.

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from abstain import noise
@@ -30,8 +31,9 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
         if name in {field.name for field in fields(Recipe)}:
             said = repr(value) if name == "method" else f"'auto', {name}={value!r}"
             raise AbstainError(
-                f"{name} must be set in the recipe, Recipe.of({said}), got it as an argument of "
-                f"{verb.__name__}"
+                f"must be set in the recipe, Recipe.of({said}), got it as an argument of "
+                f"{verb.__name__}",
+                argument=name,
             )
         if name not in known:
             near = did_you_mean(name, known) or f"; known are {', '.join(dict.fromkeys(known))}"
@@ -42,7 +44,9 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     """The training data and, where there are any, those with right labels to look at."""
     source, test, options = sources["train"], sources["test"], reading(sources)
     if source is None:
-        raise AbstainError("source must be given (data in memory also to resume), got none")
+        raise AbstainError(
+            "must be given (data in memory also to resume), got none", argument="source"
+        )
     features = options.get("features")
     if are_numbers(features):  # of the source, not of a test
         if test is not None:
@@ -116,23 +120,35 @@ def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseMa
     """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
     if not recipe.flip:
         return data, None
-    features = None
-    if recipe.flip_kind == "instance":
-        if not isinstance(data.inputs, torch.Tensor):
-            raise AbstainError(
-                f"flip_kind 'instance' needs numbers in memory as inputs, got {data.kind} data "
-                f"from {data.name}"
-            )
-        features = data.inputs.flatten(1).float().nan_to_num().numpy()
-    manifest = noise.plant(
-        data.given.numpy(),
-        np.asarray(data.ids),
-        recipe.flip_kind,
-        recipe.flip,
-        recipe.seed_noise,
-        num_classes=data.num_classes,
-        features=features,
-    )
+    inputs = data.inputs
+    if recipe.flip_kind == "instance" and not isinstance(inputs, torch.Tensor):
+        raise AbstainError(
+            f"'instance' needs numbers in memory as inputs, got {data.kind} data from {data.name}",
+            argument="flip_kind",
+        )
+    manifest = planted(recipe, data.given.numpy(), np.asarray(data.ids), inputs, data.num_classes)
     given = torch.from_numpy(manifest.given)
     true = data.given if data.true is None else data.true
     return replace(data, given=given, true=true), manifest
+
+
+def planted(
+    recipe: Recipe,
+    labels: npt.NDArray[np.int64],
+    ids: npt.ArrayLike,
+    inputs: Any,  # noqa: ANN401
+    num_classes: int,
+) -> noise.NoiseManifest:
+    """The labels with the errors that a recipe asks for; of `inputs` only "instance" has a use."""
+    features = None
+    if recipe.flip_kind == "instance":
+        features = inputs.flatten(1).float().nan_to_num().numpy(force=True)
+    return noise.plant(
+        labels,
+        ids,
+        recipe.flip_kind,
+        recipe.flip,
+        recipe.seed_noise,
+        num_classes=num_classes,
+        features=features,
+    )

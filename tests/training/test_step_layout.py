@@ -3,8 +3,8 @@ import time
 import pytest
 import torch
 
-from abstain.training import layout as module
-from abstain.training.layout import Layout, fastest_layout
+from abstain.training import step_layout as module
+from abstain.training.step_layout import Layout, fastest_layout
 
 IMAGES = torch.zeros(2, 3, 8, 8)
 NET = torch.nn.Conv2d(3, 4, 3)
