@@ -1,24 +1,19 @@
 """What docs/audit-bench.md says is what the committed results give, and sources are left out."""
 
 import doctest
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
 
+import cases
+import fit_verdict
 import numpy as np
 import pytest
+import verdict
+import verdict_page
+import verdict_tables
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from abstain.scores.interval import Interval
 from abstain.scores.verdict import Learnt
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-import cases
-import fit_verdict
-import verdict
-import verdict_page
-import verdict_tables
 
 
 @pytest.fixture(scope="module")
