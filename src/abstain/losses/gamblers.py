@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.losses.kernels import bet_loss, log_return
-from abstain.losses.options import (
+from abstain.losses.combine import (
     ClassLoss,
     LossOptions,
     Options,
@@ -24,6 +23,7 @@ from abstain.losses.options import (
     looked_at,
     smallest_and_largest,
 )
+from abstain.losses.kernels import bet_loss, log_return
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule, log_payoff
 
 
@@ -49,7 +49,7 @@ def gamblers_loss(
             constant for the gradient.
         guard: keeps the "euc" rule from collapsing (`losses.payoff.log_payoff` says why).
         **options: `weight`, `ignore_index`, `reduction`, `label_smoothing`, `check`
-            (`losses.options.LossOptions`).
+            (`losses.combine.LossOptions`).
 
     >>> gamblers_loss(torch.zeros(4, 11), torch.tensor([0, 1, 2, 3]), payoff=9.99)
     tensor(2.3025)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.losses.options import (
+from abstain.losses.combine import (
     ClassLoss,
     LossOptions,
     Options,
