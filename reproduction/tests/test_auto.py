@@ -1,3 +1,5 @@
+"""Tests of auto_page.py and auto_evidence.py: the page of the method `auto`."""
+
 import math
 import re
 from dataclasses import replace

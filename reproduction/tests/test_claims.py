@@ -1,3 +1,5 @@
+"""Tests of claims.py, figure_claims.py, speed_claims.py and evidence.py, with made-up runs."""
+
 import numpy as np
 import pytest
 from paper_runs import hand_made

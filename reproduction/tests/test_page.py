@@ -1,3 +1,5 @@
+"""Tests of page.py, published.py and remarks.py, with made-up runs."""
+
 import re
 
 import pytest

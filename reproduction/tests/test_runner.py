@@ -1,3 +1,5 @@
+"""Tests of runner.py, executors.py, groups.py, cost.py and reproduce.py."""
+
 import math
 from typing import ClassVar
 

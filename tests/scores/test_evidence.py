@@ -1,4 +1,7 @@
-"""Evidence from ledgers and from probabilities, against plain loops."""
+"""Evidence from ledgers and from probabilities, against plain loops.
+
+Tests of evidence.py and given.py.
+"""
 
 import math
 

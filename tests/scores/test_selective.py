@@ -1,3 +1,5 @@
+"""Answering and abstaining, against plain loops and exact binomial tails."""
+
 import itertools
 import math
 
