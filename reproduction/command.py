@@ -119,7 +119,9 @@ def reproduce(
     from reproduction.targets import Scale, chosen
 
     if target is None and source is None and not dry_run:
-        raise AbstainError("target must be given, for example table-symmetric or all, got none")
+        raise AbstainError(
+            "must be given, for example table-symmetric or all, got none", argument="target"
+        )
     targets = chosen(target or "all")
     scale = Scale(seeds=seeds or (1 if quick else 3), quick=quick)
     limit = Budget(budget, reserve=_PAGES)

@@ -63,7 +63,7 @@ class Budget:
 
     def __init__(self, minutes: float | None, reserve: float = 0.0) -> None:
         if minutes is not None and not minutes >= 0:  # nor may it be no number
-            raise AbstainError(f"budget must be at least 0 minutes, got {minutes:g}")
+            raise AbstainError(f"must be at least 0 minutes, got {minutes:g}", argument="budget")
         self._end = None
         if minutes is not None:
             self._end = time.monotonic() + 60 * minutes - min(reserve, 60 * minutes / 4)

@@ -277,7 +277,8 @@ def chosen(name: str) -> list[Target]:
 
         near = get_close_matches(name, TARGETS, 1)
         raise AbstainError(
-            f"target must be all or one of {', '.join(TARGETS)}, got {name!r}"
-            + (f"; did you mean {near[0]}?" if near else "")
+            f"must be all or one of {', '.join(TARGETS)}, got {name!r}"
+            + (f"; did you mean {near[0]}?" if near else ""),
+            argument="target",
         )
     return [TARGETS[name]]

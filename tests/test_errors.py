@@ -22,3 +22,4 @@ def test_a_missing_column_names_the_argument_that_asked_for_it():
     error = MissingColumnError("label", "reviews.csv", "'star'")
     assert (error.argument, error.where, error.found) == ("label", "reviews.csv", "'star'")
     assert str(error) == "label must name columns of reviews.csv, got 'star'"
+    assert str(error.about("id")) == "id must name columns of reviews.csv, got 'star'"

@@ -43,9 +43,13 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.reduction not in ("none", "mean", "sum"):
-            raise AbstainError(f"reduction must be 'none', 'mean' or 'sum', got {self.reduction!r}")
+            raise AbstainError(
+                f"must be 'none', 'mean' or 'sum', got {self.reduction!r}", argument="reduction"
+            )
         if not 0 <= self.label_smoothing <= 1:
-            raise AbstainError(f"label_smoothing must lie in [0, 1], got {self.label_smoothing}")
+            raise AbstainError(
+                f"must lie in [0, 1], got {self.label_smoothing}", argument="label_smoothing"
+            )
 
 
 class ClassLoss(torch.nn.Module):
@@ -109,30 +113,33 @@ def check_inputs(logits: Tensor, target: Tensor, num_classes: int, options: Opti
     """
     samples, weight = logits.shape[:-1], options.weight
     if not logits.is_floating_point():
-        raise AbstainError(f"logits must be floating point, got {logits.dtype}")
+        raise AbstainError(f"must be floating point, got {logits.dtype}", argument="logits")
     if num_classes < 2:
         raise AbstainError(
-            f"logits must have at least 2 classes, got {_outputs(logits, num_classes)}"
+            f"must have at least 2 classes, got {_outputs(logits, num_classes)}", argument="logits"
         )
     if weight is not None and weight.shape != (num_classes,):
         raise AbstainError(
-            f"weight must have one entry per class, ({num_classes},) for logits of "
-            f"{_outputs(logits, num_classes)}, got {tuple(weight.shape)}"
+            f"must have one entry per class, ({num_classes},) for logits of "
+            f"{_outputs(logits, num_classes)}, got {tuple(weight.shape)}",
+            argument="weight",
         )
     if options.check and looked_at(logits, True) and bool(logits.isnan().any()):
-        raise AbstainError("logits must be numbers, got NaN: the training has diverged")
+        raise AbstainError("must be numbers, got NaN: the training has diverged", argument="logits")
     if target.is_floating_point():
         if target.shape != (*samples, num_classes):
             raise AbstainError(
-                "target of class probabilities must have the shape of the logits without an "
+                "of class probabilities must have the shape of the logits without an "
                 f"abstention output, {(*samples, num_classes)} with the classes last, "
-                f"got {tuple(target.shape)}"
+                f"got {tuple(target.shape)}",
+                argument="target",
             )
         return False
     if target.shape != samples:
         raise AbstainError(
-            f"target of class indices must have shape {tuple(samples)} for logits of "
-            f"{_outputs(logits, num_classes)}, got {tuple(target.shape)}"
+            f"of class indices must have shape {tuple(samples)} for logits of "
+            f"{_outputs(logits, num_classes)}, got {tuple(target.shape)}",
+            argument="target",
         )
     span = smallest_and_largest(target) if looked_at(target, options.check) else None
     if span is None:
@@ -143,9 +150,10 @@ def check_inputs(logits: Tensor, target: Tensor, num_classes: int, options: Opti
     if wrong.numel():
         has_extra = logits.shape[-1] > num_classes
         raise AbstainError(
-            f"target must hold class indices in [0, {num_classes}) for logits of "
+            f"must hold class indices in [0, {num_classes}) for logits of "
             f"{_outputs(logits, num_classes)}, got {int(wrong[0])}"
-            + ("; did the model get its extra output (with_abstention)?" if has_extra else "")
+            + ("; did the model get its extra output (with_abstention)?" if has_extra else ""),
+            argument="target",
         )
     return True
 

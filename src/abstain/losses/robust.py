@@ -118,9 +118,9 @@ def _generalized(q: float, truncate: float | None, _: Tensor, chosen: Tensor) ->
 
 def _check_settings(q: float, truncate: float | None) -> None:
     if not 0 < q <= 1:
-        raise AbstainError(f"q must lie in (0, 1], got {q}")
+        raise AbstainError(f"must lie in (0, 1], got {q}", argument="q")
     if truncate is not None and not 0 < truncate < 1:
-        raise AbstainError(f"truncate must lie in (0, 1), got {truncate}")
+        raise AbstainError(f"must lie in (0, 1), got {truncate}", argument="truncate")
 
 
 def _loss(logits: Tensor, target: Tensor, of_class: _OfClass, options: Options) -> Tensor:

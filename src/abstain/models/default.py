@@ -30,7 +30,7 @@ def default_model(kind: str, input_shape: tuple[int, ...]) -> str:
     if kind == "text":
         return "lstm-attention"
     if kind != "image":
-        raise AbstainError(f"kind must be image, table or text, got {kind!r}")
+        raise AbstainError(f"must be image, table or text, got {kind!r}", argument="kind")
     _, height, width = check_image("an image model", input_shape, smallest=1)
     if min(height, width) < SMALLEST:
         return "mlp"

@@ -61,7 +61,7 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 
 def _load(path: Path) -> ModuleType:
     if not path.is_file():
-        raise AbstainError(f"model must name a Python file that exists, got {path}")
+        raise AbstainError(f"must name a Python file that exists, got {path}", argument="model")
     module_name = f"abstain_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
@@ -110,7 +110,7 @@ def _arguments(
 ) -> dict[str, object]:
     try:
         parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError) as error:  # some functions written in C do not tell
+    except (TypeError, ValueError) as error:  # some functions written in C have no signature
         raise AbstainError(f"{name} has no signature to read; wrap it in a function") from error
     by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -74,7 +74,7 @@ def evidence_from_ledger(
     checked_labels(given, len(ledger))
     snapshots = ledger.snapshots
     if not snapshots:
-        raise AbstainError("ledger must have seen a training, got one that saw nothing")
+        raise AbstainError("must have seen a training, got one that saw nothing", argument="ledger")
     log_odds = ledger.evidence.numpy(force=True)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     return Evidence(
@@ -99,9 +99,11 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
     """
     beliefs = np.asarray(probabilities)
     if beliefs.ndim != 2 or beliefs.shape[1] < 2 or not len(beliefs):
-        raise AbstainError(f"probabilities must be (samples, classes), got shape {beliefs.shape}")
+        raise AbstainError(
+            f"must be (samples, classes), got shape {beliefs.shape}", argument="probabilities"
+        )
     if beliefs.dtype.kind not in "fiu":
-        raise AbstainError(f"probabilities must be numbers, got {beliefs.dtype}")
+        raise AbstainError(f"must be numbers, got {beliefs.dtype}", argument="probabilities")
     labels = checked_labels(given, len(beliefs), beliefs.shape[1])
     rows = len(beliefs)
     belief, rival_belief = np.empty(rows, np.float32), np.empty(rows, np.float32)
@@ -175,7 +177,7 @@ def _check_probabilities(part: npt.NDArray[Any]) -> None:
     if not within.all():
         bad = part[~within][0]
         raise AbstainError(
-            f"probabilities must lie in [0, 1], got {bad}; of logits, take the softmax"
+            f"must lie in [0, 1], got {bad}; of logits, take the softmax", argument="probabilities"
         )
     sums = part.sum(1, dtype=np.float64)
     worst = int(np.abs(sums - 1).argmax())

@@ -91,7 +91,7 @@ class Ledger:
 
     def __init__(self, num_samples: int, device: torch.device | str = "cpu") -> None:
         if num_samples < 1:
-            raise AbstainError(f"num_samples must be at least 1, got {num_samples}")
+            raise AbstainError(f"must be at least 1, got {num_samples}", argument="num_samples")
         self._sums = torch.empty(num_samples, 7, dtype=torch.int64, device=device)
         self._abstention = torch.empty(num_samples, dtype=torch.float32, device=device)
         self._payoff = torch.empty_like(self._abstention)
@@ -330,8 +330,9 @@ class Ledger:
         got = {name: (tuple(value.shape), value.dtype) for name, value in state.items()}
         if got != expected:
             raise AbstainError(
-                f"state must be that of a ledger of {len(self)} samples: {expected}, got {got}; "
-                "is it of another data set?"
+                f"must be that of a ledger of {len(self)} samples: {expected}, got {got}; "
+                "is it of another data set?",
+                argument="state",
             )
 
     def table(self, ids: npt.ArrayLike, given: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
@@ -348,8 +349,9 @@ class Ledger:
         for name, column in columns.items():
             if column.shape != (len(self),):
                 raise AbstainError(
-                    f"{name} must have one entry for each of {len(self)} samples, "
-                    f"got the shape {column.shape}"
+                    f"must have one entry for each of {len(self)} samples, "
+                    f"got the shape {column.shape}",
+                    argument=name,
                 )
         return columns | {name: getattr(self, name).numpy(force=True) for name in _STATISTICS}
 

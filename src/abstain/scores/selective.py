@@ -138,7 +138,7 @@ def choose_score(
     ('belief', 0.111)
     """
     if not scores:
-        raise AbstainError("scores must hold at least one score, got none")
+        raise AbstainError("must hold at least one score, got none", argument="scores")
     answers = np.asarray(predicted)
     wrong = (answers != _one_per("given", given, answers)).astype(np.float64)
     if trust is not None:
@@ -267,11 +267,15 @@ def _first(scores: npt.NDArray[Any], count: int) -> Mask:
 def _scores(willing: npt.ArrayLike) -> npt.NDArray[Any]:
     scores = np.asarray(willing)
     if scores.ndim != 1:
-        raise AbstainError(f"willing must be one score per sample, got shape {scores.shape}")
+        raise AbstainError(
+            f"must be one score per sample, got shape {scores.shape}", argument="willing"
+        )
     if scores.dtype.kind not in "f":
         scores = scores.astype(np.float64)
     if np.isnan(scores).any():
-        raise AbstainError(f"willing must be numbers, got NaN for {int(np.isnan(scores).sum())}")
+        raise AbstainError(
+            f"must be numbers, got NaN for {int(np.isnan(scores).sum())}", argument="willing"
+        )
     return scores
 
 
@@ -281,7 +285,7 @@ def _scored_answers(
     scores = _scores(willing)
     missed: npt.NDArray[Any] = _one_per("wrong", wrong, scores).astype(dtype)
     if len(scores) == 0:
-        raise AbstainError("willing must hold samples, got none")
+        raise AbstainError("must hold samples, got none", argument="willing")
     return scores, missed
 
 
@@ -289,21 +293,22 @@ def _one_per(name: str, values: npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.
     array = np.asarray(values)
     if array.shape != scores.shape:
         raise AbstainError(
-            f"{name} must have one value per sample, {len(scores)}, got shape {array.shape}"
+            f"must have one value per sample, {len(scores)}, got shape {array.shape}", argument=name
         )
     return array
 
 
 def _check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise AbstainError(f"{name} must lie in [0, 1], got {value}")
+        raise AbstainError(f"must lie in [0, 1], got {value}", argument=name)
 
 
 def _check_bound(max_risk: float, confidence: float) -> None:
     if not 0 < max_risk <= 1:
         raise AbstainError(
-            f"max_risk must lie in (0, 1] to be guaranteed, got {max_risk}; "
-            "no number of labels can rule out every error"
+            f"must lie in (0, 1] to be guaranteed, got {max_risk}; "
+            "no number of labels can rule out every error",
+            argument="max_risk",
         )
     if not 0 < confidence < 1:
-        raise AbstainError(f"confidence must lie in (0, 1), got {confidence}")
+        raise AbstainError(f"must lie in (0, 1), got {confidence}", argument="confidence")

@@ -249,7 +249,7 @@ class Verdict:
         """
         left = len(self) - int(self.is_reviewed.sum())
         if not 0 <= budget <= left:
-            raise AbstainError(f"budget must lie in [0, {left}], got {budget}")
+            raise AbstainError(f"must lie in [0, {left}], got {budget}", argument="budget")
         return self.expected_among(self.order[:budget])
 
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
@@ -360,8 +360,9 @@ def judge(
     for row, label in (reviewed or {}).items():
         if not 0 <= row < len(labels) or not 0 <= label < num_classes:
             raise AbstainError(
-                f"reviewed must map rows below {len(labels)} to classes below {num_classes}, "
-                f"got {row}: {label}"
+                f"must map rows below {len(labels)} to classes below {num_classes}, "
+                f"got {row}: {label}",
+                argument="reviewed",
             )
         answers[row] = label
     rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(evidence.log_odds))
