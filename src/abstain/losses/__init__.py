@@ -1,7 +1,7 @@
 """Losses that let a model abstain from a label instead of memorising it.
 
 `gamblers.py` is the loss of the paper, `payoff.py` the rules that set its payoff, `robust.py` two
-relatives on plain logits, `outputs.py` what the m+1 outputs say, `kernels.py` the arithmetic and
+relatives on plain logits, `outputs.py` reads the m+1 outputs, `kernels.py` the arithmetic and
 `combine.py` what all of them share with `torch.nn.CrossEntropyLoss`.
 """
 

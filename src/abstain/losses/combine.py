@@ -1,7 +1,7 @@
 """What `torch.nn.CrossEntropyLoss` takes, for any loss that is a function of the class.
 
 Targets as class indices or class probabilities, class weights, an index to ignore, label smoothing
-and a reduction: every loss here says only what one class costs, and `combine` does the rest.
+and a reduction: each loss defines only what one class costs, and `combine` does the rest.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class LossOptions(TypedDict, total=False):
     label_smoothing: float
     """In [0, 1]: the share of the label that is spread evenly over the m classes."""
     check: bool
-    """Look for NaN logits too, and for wrong labels on a GPU, which has to be waited for."""
+    """Also look for NaN logits, and for wrong labels on a GPU. This waits for the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class ClassLoss(torch.nn.Module):
         self.register_buffer("weight", self.options.weight)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What `to` and `cuda` come down to: the options must see the weights where they went."""
+        """`to` and `cuda` call this: the options must refer to the weights that were moved."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.options = replace(self.options, weight=self.weight)
         return self
@@ -107,9 +107,9 @@ def smallest_and_largest(values: Tensor) -> tuple[float, float] | None:
 
 
 def check_inputs(logits: Tensor, target: Tensor, num_classes: int, options: Options) -> bool:
-    """Raise what is wrong with logits (classes last), target and weight; say if any is ignored.
+    """Check logits (classes last), target and weight; return whether any label is ignored.
 
-    The answer is True where it cannot be known.
+    True also where the labels cannot be read.
     """
     samples, weight = logits.shape[:-1], options.weight
     if not logits.is_floating_point():

@@ -1,4 +1,4 @@
-"""What the m+1 outputs of a model say: belief, stake, abstention, prediction.
+"""Read the m+1 outputs of a model: belief, stake, abstention, prediction.
 
 The abstention output is the last one, so that class numbers stay what they are.
 """

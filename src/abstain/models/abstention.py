@@ -19,7 +19,7 @@ _MARK = "_abstain_has_abstention_output"
 
 @runtime_checkable
 class LabelConfig(Protocol):
-    """What a transformers config has to say about its classes; duck-typed, so no import."""
+    """The classes of a transformers config; duck-typed, so that nothing is imported."""
 
     num_labels: int
     id2label: dict[int, str]

@@ -30,8 +30,8 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 
     Args:
         name: The file and, after the colon, a class or function in it that makes a Module.
-        num_outputs: One for each class and one to abstain. What has no parameter of that name
-            makes a network with one output per class, to which the one to abstain is added.
+        num_outputs: One for each class and one to abstain. A class or function without a
+            parameter of that name makes one output per class; the abstention output is added.
         others: What else can be passed on, where the signature has a parameter of that name.
             `**kwargs` does not count, since such a function often hands them to another library
             that knows none of them.

@@ -1,4 +1,4 @@
-"""What users of planted noise may get wrong."""
+"""Checks of the arguments for planted noise."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -34,7 +34,7 @@ def check_seed(seed: int) -> int:
 
 
 def check_rng(rng: np.random.Generator) -> None:
-    """Raise unless it is a generator."""
+    """Raise an error if it is no generator."""
     if not isinstance(rng, np.random.Generator):
         raise AbstainError(
             f"must be a numpy.random.Generator, got {rng!r}; "

@@ -1,4 +1,4 @@
-"""The record of what was planted: enough to know every flip, and to plant it again."""
+"""The record of planted noise: every flip, and how to plant it again."""
 
 import json
 import os
@@ -35,7 +35,7 @@ KINDS = (*TRANSITIONS, _INSTANCE)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseManifest:
-    """What was planted where: enough to know every flip, and to plant it again elsewhere.
+    """The record of planted noise: every flip, and how to plant it again elsewhere.
 
     Attributes:
         ids: One unique id for each sample, strings or integers.
@@ -43,7 +43,7 @@ class NoiseManifest:
         true: Labels before planting; for evaluation only.
         num_classes: Number of classes m.
         kind: One of `KINDS`.
-        rate: The rate that was asked for; `realised_rate` is the share that came out wrong.
+        rate: The requested rate; `realised_rate` is the share of labels that became wrong.
         seed: Seed of the generator.
         exact: Whether the number of flips was fixed rather than drawn.
         matrix: T[i, j] = P(given = j | true = i); None where noise depends on the input.
@@ -68,7 +68,7 @@ class NoiseManifest:
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        # Also what stands between a file from elsewhere and the rest of the program.
+        # These checks also protect the program from files of unknown origin.
         check_num_classes(self.num_classes)
         check_rate(self.rate)
         check_seed(self.seed)
@@ -100,7 +100,7 @@ class NoiseManifest:
 
     @property
     def realised_rate(self) -> float:
-        """Share of labels that came out wrong."""
+        """Share of labels that became wrong."""
         return float(self.flipped.mean())
 
     def replay(self, labels: npt.ArrayLike, ids: npt.ArrayLike) -> IntArray:

@@ -1,7 +1,7 @@
-"""Evidence on each given label: its log odds against its strongest rival, from either source.
+"""Evidence on each given label: its log odds against its rival, the likeliest other class.
 
-A training tells it by the ledger, averaged over all visits of a sample; a cross-validation tells it
-by probabilities of models that were not trained on the sample.
+After a training it comes from the ledger, as a mean over all visits of a sample. After a
+cross-validation it comes from the probabilities of models that were not trained on the sample.
 """
 
 import math
@@ -22,9 +22,9 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 UNKNOWN = -1
 """The rival of a sample that was never seen."""
 SUM_OFF_BY = 0.05
-"""How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
+"""How far from 1 the sum of probabilities may be: naive Bayes in float32 is off by 0.01."""
 _ROWS_AT_ONCE = 2**16
-# Disagreement rates below this hardly differ: a ratio of two tiny ones says nothing.
+# Added to both disagreement rates, as the ratio of two tiny rates is mostly chance.
 _RATE_FLOOR = 0.05
 
 
@@ -33,13 +33,13 @@ class Evidence:
     """What is known of each of N labels before any of them is judged."""
 
     log_odds: Floats = field(repr=False)
-    """(N,) log odds of the given label against its strongest rival; NaN if never seen."""
+    """(N,) log odds of the given label against its rival; NaN if never seen."""
     rival: npt.NDArray[np.int32] = field(repr=False)
     """(N,) the likeliest other class; `UNKNOWN` if never seen."""
     rival_share: Floats = field(repr=False)
-    """(N,) of the belief that is not in the given label, the part that is in the rival."""
+    """(N,) belief in the rival, as a share of the belief in all classes but the given one."""
     memorised: float
-    """Log of how many times more often held-out labels are disagreed with than trained ones."""
+    """Log of the disagreement rate on held-out labels over that on training labels."""
     abstention: Floats = field(repr=False)
     """(N,) f_0 at the last visit; NaN where there is no abstention output."""
 
@@ -60,8 +60,8 @@ def evidence_from_ledger(
     Args:
         ledger: Of a training.
         given: (N,) given labels.
-        held_out: How often the model met held-out labels, which it had not been trained on. Without
-            it, labels that were memorised pass for right ones.
+        held_out: The model's accuracy on held-out labels. Without it, memorised labels count as
+            right.
 
     >>> import torch
     >>> ledger = Ledger(2)
@@ -128,11 +128,11 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
 
 
 def memorised(log_odds: Floats, accuracy: float) -> float:
-    """How many times more often held-out labels are disagreed with than trained ones, as a log.
+    """Log of the disagreement rate on held-out labels over that on training labels.
 
     Args:
         log_odds: (N,) evidence of a training.
-        accuracy: Share of the held-out labels that the model met.
+        accuracy: Share of the held-out labels that the model predicts.
 
     >>> memorised(np.array([-1.0, 2.0, 2.0, 2.0], np.float32), accuracy=0.75)
     0.0
@@ -152,7 +152,7 @@ def _share(rival_belief: Floats, belief: Floats) -> Floats:
 
 
 def _likeliest_rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:
-    """The class that was the rival of each sample with the most belief, over the snapshots."""
+    """The rival of each sample with the most belief, summed over the snapshots."""
     kept = [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots if x.epoch > 0]
     kept = kept or [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots]
     best = np.full(len(kept[0][0]), UNKNOWN, np.int32)

@@ -1,9 +1,9 @@
-"""Labels to check at random, and the noise rate that the answers show, whatever the noise.
+"""Draw labels to check at random, and measure the noise rate by the answers, whatever the noise.
 
 P(wrong) of an audit only decides how often a label is drawn. It never enters the estimate, so a
 wrong P(wrong) makes the interval wider and does not make it invalid.
 
-The design: labels are sorted by P(wrong) and cut into four strata. Each stratum gets as many draws.
+The design: labels are sorted by P(wrong) and cut into four strata, with the same number of draws.
 The estimate is the stratified mean (Cochran, Sampling Techniques, 1977, chapter 5). Its interval is
 what the answers show, plus an interval for the labels that nobody checked: Clopper and Pearson's at
 the effective sample size (Korn and Graubard, Survey Methodology 24, 1998). `bench/sampling.py`
@@ -116,8 +116,8 @@ def measured_rate(
 ) -> Interval:
     """The noise rate of all labels, from the answers to a sample or to its first labels.
 
-    Within a stratum the answered labels must be a random choice. Answers to the first labels of a
-    sample are; answers to the easy ones are not.
+    Within a stratum the answered labels must be a random choice: the first labels of a sample are
+    one, the easy labels are not.
 
     Args:
         stratum: Of each answered label.
@@ -187,7 +187,7 @@ def stratified_interval(
     tail = (1 - confidence) / 2
     low = np.where(wrong > 0, betaincinv(wrong, right + 1, tail), 0)
     high = np.where(right > 0, betaincinv(wrong + 1, right, 1 - tail), 1)
-    # Wrong labels are whole ones: where few are left, an interval between two counts has neither.
+    # The count of wrong labels is a whole number: round the ends outwards.
     fewest = np.floor(seen + left * low)
     most = np.ceil(seen + left * high) + (total - n.sum(-1) - left)
     return rate, fewest / total, most / total

@@ -6,7 +6,6 @@ NumPy and SciPy only.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -99,55 +98,6 @@ def risk_coverage(willing: npt.ArrayLike, wrong: npt.ArrayLike) -> RiskCoverage:
     ranks = np.arange(1, len(scores) + 1)
     risk = np.cumsum(np.repeat(rates, sizes)) / ranks
     return RiskCoverage(coverage=ranks / len(scores), risk=risk)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreChoice:
-    """The score that ranks answers best, and the curves of all."""
-
-    name: str
-    curves: Mapping[str, RiskCoverage]
-
-
-def choose_score(
-    scores: Mapping[str, npt.ArrayLike],
-    predicted: npt.ArrayLike,
-    given: npt.ArrayLike,
-    trust: npt.ArrayLike | None = None,
-) -> ScoreChoice:
-    """The score whose risk–coverage curve has the least area, judged by labels that may be wrong.
-
-    Wrong labels that fall on all answers alike lift the risk of every score by the same line,
-    risk' = r + (1 − r − r/(m − 1)) · risk, so that the least area stays the least: no true labels
-    are needed. Where labels are known to be more or less trustworthy, `trust` makes it sharper.
-
-    Take samples that the model was not trained on, or beliefs from before it could memorise their
-    labels; else a score is chosen that tells what was memorised.
-
-    Args:
-        scores: By name, one score per sample, higher where an answer is likelier to be right: say
-            1 − abstention, the belief in the predicted class (softmax response), its margin over
-            the next. Of equals the first wins.
-        predicted: The answers.
-        given: Labels to judge them by.
-        trust: P(label is right) of each sample, `LabelQuality.label_score`; it weighs the verdict.
-
-    >>> scores = {"constant": [0.5, 0.5, 0.5], "belief": [0.9, 0.8, 0.4]}
-    >>> choice = choose_score(scores, predicted=[1, 0, 2], given=[1, 0, 0])
-    >>> choice.name, round(choice.curves["belief"].area, 3)
-    ('belief', 0.111)
-    """
-    if not scores:
-        raise AbstainError("must hold at least one score, got none", argument="scores")
-    answers = np.asarray(predicted)
-    wrong = (answers != _one_per("given", given, answers)).astype(np.float64)
-    if trust is not None:
-        # A label that is right with probability t: what it says counts t, the mean the rest.
-        sure = _one_per("trust", trust, answers).astype(np.float64)
-        mean = float((wrong * sure).sum() / max(sure.sum(), 1e-12))
-        wrong = sure * wrong + (1 - sure) * mean
-    curves = {name: risk_coverage(score, wrong) for name, score in scores.items()}
-    return ScoreChoice(name=min(curves, key=lambda name: curves[name].area), curves=curves)
 
 
 def threshold_for_risk(

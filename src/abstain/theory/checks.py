@@ -1,4 +1,4 @@
-"""What users of the theory may get wrong."""
+"""Checks of the arguments of the theory."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
