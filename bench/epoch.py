@@ -149,7 +149,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--flip", type=float, default=0.2)
-    parser.add_argument("--threads", type=int, help="as torch has it unless said")
+    parser.add_argument("--threads", type=int, help="the default of torch if not given")
     arguments = parser.parse_args()
     if arguments.threads:  # setting what is already so would make small operations slower
         torch.set_num_threads(arguments.threads)
