@@ -201,7 +201,7 @@ def labels_of(case, given, true, features):
 
 
 def ledger_of(data, recipe):
-    """What one training, as an audit makes it, says of each sample."""
+    """The results of one training, as an audit makes it, for each sample."""
     import torch
 
     from abstain import train

@@ -1,4 +1,4 @@
-"""What the runs say of `auto`: each row beside the paper's best and our own, and its warm-ups."""
+"""The evidence on `auto`: each row beside the paper's best and our own, and its warm-ups."""
 
 import math
 import re
@@ -40,7 +40,7 @@ DEVELOPMENT = (
     Place("cifar10", 0.8),
     Place("cifar10", 0.45, "pairflip"),
 )
-"""The rows by which `auto` was chosen, with other seeds; the others had no say."""
+"""The rows by which `auto` was chosen, with other seeds; the others were not used."""
 
 
 @dataclass(frozen=True)

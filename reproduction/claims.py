@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it comes out here: each verdict is computed from results."""
+"""What the paper claims, and whether our runs confirm it: each verdict is computed from results."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Verdict: TypeAlias = Literal["holds", "in part", "does not hold", "not run"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what our runs say to it, and the target that shows it."""
+    """A claim of the paper, what our runs show, and the target that shows it."""
 
     statement: str
     ours: str
@@ -116,7 +116,7 @@ def _stops_better(evidence: Evidence) -> Claim:
 
 
 def _margins(evidence: Evidence) -> Claim:
-    target, statement = "table-symmetric", "Its margin over L_q grows with the rate of wrong labels"
+    target, statement = "table-symmetric", "Its margin over L_q grows with the noise rate"
     grows, findings = [], []
     for data in dict.fromkeys(data for data, _ in evidence.rows(target)):
         pairs = [

@@ -62,11 +62,11 @@ def _head(evidence: Evidence) -> str:
         "and figures from our own runs, beside what it publishes. This page is generated from "
         f"`{folder}/results` by "
         f"`python -m reproduction {option}--from {folder}/results`. {what}\n\n"
-        "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
-        "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
-        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, "
-        "the initial weights and the order. Our own method, which needs to know nothing of the "
-        "noise, has [a page of its own](auto.md). In figures, lines are means over seeds and bands "
+        "Accuracy is that of the last epoch on the whole test set; AES has that of the model it "
+        "stops at, VES that of the epoch that is best on the held-out labels. Training and stops "
+        "never use true labels. Numbers are mean ± standard deviation over n seeds. A seed decides "
+        "the noise, the initial weights and the order. Our own method, which needs no knowledge of "
+        "the noise, has [its own page](auto.md). In figures, lines are means over seeds and bands "
         "their range, except where noted."
     )
 
@@ -102,7 +102,7 @@ def _claims(evidence: Evidence) -> str:
 
 
 def _agreement(evidence: Evidence) -> list[str]:
-    """How many of the published numbers come out here, and how many by what was tried."""
+    """How many of the published numbers our runs give, and how many more another setting gives."""
     found = [column for target in TABLES for column in trials.all_columns(evidence, target)]
     numbers = sum(len(column.ours) for column in found)
     if not numbers or evidence.scale.quick:

@@ -21,8 +21,8 @@ CAPTIONS = {
         "pairflip noise it is reached in the first epoch."
     ),
     "figure-learnability": (
-        "Training accuracy counts the given labels, wrong ones too: to learn only what is true "
-        "ends on the dotted line. The paper does not say which payoff it draws."
+        "Training accuracy counts the given labels, wrong ones too: a model that learns only "
+        "true labels ends on the dotted line. The paper does not say which payoff it draws."
     ),
     "figure-rejection": (
         "The abstention output on the training set of MNIST at a payoff of 9.99, by whether the "
@@ -31,9 +31,9 @@ CAPTIONS = {
     ),
     "figure-robustness": "A network that freezes stays at the accuracy of guessing.",
     "figure-stages": (
-        "Payoff 9.99. Dotted: where theory sees the losses on the plateau. Shaded: the gap stage, "
+        "Payoff 9.99. Dotted: the losses on the plateau by theory. Shaded: the gap stage, "
         "in which test accuracy is within a point of its best; before it the network learns fast "
-        "what labels have in common, after it it memorises single ones."
+        "what labels have in common, after it, it memorises single ones."
     ),
     "figure-stopping": (
         "Payoff 9.99, each run a line. Dotted: the predicted loss; dashed: the epoch that reaches "

@@ -23,7 +23,7 @@ Load = Callable[[str, str], Task]
 
 
 class Report(Protocol):
-    """Hears how far a grid is."""
+    """Shows the progress of a grid."""
 
     def plan(self, runs: int, seconds: float) -> None:
         """So many runs are left, and will take about so long."""
@@ -36,7 +36,7 @@ class Report(Protocol):
 
 
 class Quiet:
-    """A report that says nothing."""
+    """A report that shows nothing."""
 
     def plan(self, runs: int, seconds: float) -> None:
         """Nothing."""

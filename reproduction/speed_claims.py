@@ -114,8 +114,8 @@ def _optimizers(evidence: Evidence) -> Claim:
     laprop, adam = np.mean(rises, axis=0)
     ours = (
         f"training loss over the first {_FIRST} epochs is lower in {sum(faster)} of {len(pairs)} "
-        f"cells; all that it rises again from one epoch to the next is {laprop:.2f} with LaProp, "
-        f"{adam:.2f} with Adam, and less in {sum(stabler)} of {len(pairs)}"
+        f"cells; its rises from one epoch to the next add up to {laprop:.2f} with LaProp and "
+        f"{adam:.2f} with Adam, and to less in {sum(stabler)} of {len(pairs)}"
     )
     return Claim(statement, ours, judge(float(np.mean([*faster, *stabler]))), DIFFERENCES)
 
