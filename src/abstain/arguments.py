@@ -1,4 +1,4 @@
-"""Arguments of the wrong type are errors like any other: the argument, the rule, the value."""
+"""Refuse arguments of the wrong type, as every other mistake: the argument, the rule, the value."""
 
 import collections.abc
 import inspect
@@ -28,10 +28,10 @@ _WORDS = {
 
 
 def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let a function refuse arguments that are not of the annotated types.
+    """Let a function refuse arguments that its annotations do not allow.
 
     Args:
-        *but: Arguments that it checks itself.
+        *but: Arguments that the function checks itself.
 
     >>> @typed()
     ... def wait(seconds: float, *, where: str | None = None) -> None: ...
@@ -55,7 +55,7 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             for name in checked_names:
                 if name in given and not _fits(given[name], hints.get(name, Any)):
                     raise AbstainError(
-                        f"must be {_words(hints[name])}, got {given[name]!r}", argument=name
+                        f"must be {_described(hints[name])}, got {given[name]!r}", argument=name
                     )
             return function(*arguments, **named)
 
@@ -65,7 +65,7 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a value is of a type; the function checks what a type hint does not cover."""
+    """Whether a value is of a type. The function checks what a type hint cannot express."""
     origin = get_origin(hint) or hint
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in get_args(hint))
@@ -81,7 +81,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401
     return origin is Any or not isinstance(origin, type) or isinstance(value, origin)
 
 
-def _words(hint: Any) -> str:  # noqa: ANN401
+def _described(hint: Any) -> str:  # noqa: ANN401
     several = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     words = dict.fromkeys(_word(get_origin(one) or one, one) for one in several)
     *others, last = words

@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -132,39 +131,6 @@ DryRun: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)
 ]
-
-
-_ARGUMENT = re.compile(
-    r"\b(label|features|ignore|image_size|skip_bad|resume)=(\(\d+, \d+\)|'[^']*'|\w*)"
-)
-"""Settings that errors of `abstain.data` advise."""
-_SUBJECT = re.compile(
-    r"(batch|calibrate|confidence|coverage|data_dir|epochs|fix|flip|flip_kind|ignore|image_size"
-    r"|label|learning_rate|max_risk|method|min_confidence|optimizer|out|output|patience|precision"
-    r"|rate|save_every|score|skip_bad|split|to|unsure|warm_up|weights)(?= must )"
-)
-"""Arguments that are options; `features` is not, as a model has features, too."""
-
-
-def as_options(message: str) -> str:
-    """The text of an error, with the options of the command line in place of arguments.
-
-    >>> as_options("flip_kind must be one of symmetric, pairflip, got 'odd'")
-    "--flip-kind must be one of symmetric, pairflip, got 'odd'"
-
-    >>> as_options("leave them out with skip_bad=True; scale them with image_size=64")
-    'leave them out with --skip-bad; scale them with --image-size 64'
-    >>> as_options("leave it out with ignore='first name'; choose with features=")
-    "leave it out with --ignore 'first name'; choose with --features"
-    """
-
-    def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        return f"--{name.replace('_', '-')} {'' if value == 'True' else value}".rstrip()
-
-    if subject := _SUBJECT.match(message):
-        message = f"--{subject[0].replace('_', '-')}{message[subject.end() :]}"
-    return _ARGUMENT.sub(option, message)
 
 
 def options_given(**values: Any) -> dict[str, Any]:  # noqa: ANN401

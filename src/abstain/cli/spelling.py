@@ -6,7 +6,6 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from abstain.cli.options import as_options
 from abstain.errors import NO_VALUE, AbstainError
 
 
@@ -39,6 +38,4 @@ def in_options(error: AbstainError, options: Mapping[str, str]) -> str:
         alone = value in (NO_VALUE, None, True)
         return options[name] if alone else f"{options[name]} {quote(str(value))}"
 
-    if not error.argument and not error.settings:
-        return as_options(str(error))
     return error.spelt(spelling)

@@ -1,3 +1,5 @@
+"""Tests of auto_page.py and auto_evidence.py: the page of the method `auto`."""
+
 import math
 import re
 from dataclasses import replace
@@ -14,7 +16,7 @@ from abstain.data import BUILTIN
 from abstain.training.warm_up import WarmUp, held_out_samples
 from reproduction.auto_evidence import (
     DEVELOPMENT,
-    TOLD_THE_RATE,
+    GIVEN_THE_RATE,
     Course,
     Place,
     auto_rows,
@@ -82,10 +84,10 @@ def test_score_counts_the_rows_that_reach_the_best_published_number(above, score
     assert ("Lost rows" in page) == (score == 0)
 
 
-def test_a_row_not_run_is_said_so_and_never_won():
+def test_a_row_not_run_is_named_and_never_won():
     page = make(some_records(lambda cell: 99.9, AUTO, only=lambda cell: cell.row[0] == "mnist"))
     assert "**Score: 7 of 18 rows**, 7 of 18 rows run" in page
-    assert "rows that had no say in the choice of the rule: 3 of 3 run" in page
+    assert "rows that were not used to choose the rule: 3 of 3 run" in page
     assert "development rows, with fresh seeds: 4 of 4" in page
     assert line(page, "| IMDB symmetric 0.3 |") == (
         "| IMDB symmetric 0.3 | – | 67.3 Co-teaching+\\* | – | – | – |"
@@ -245,8 +247,10 @@ def test_a_try_out_has_no_score(tmp_path):
 
 
 def test_methods_told_the_rate_are_those_whose_recipe_has_it():
-    told = {method for method in METHODS if make_run("mnist", method, 0.2).recipe.rate is not None}
-    assert told == TOLD_THE_RATE
+    given_it = {
+        method for method in METHODS if make_run("mnist", method, 0.2).recipe.rate is not None
+    }
+    assert given_it == GIVEN_THE_RATE
 
 
 @pytest.mark.parametrize("guard", [1e-10, 1e-8, 1e-6])

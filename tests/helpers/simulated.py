@@ -32,13 +32,13 @@ def simulated_run(
     true, given = labels(samples, classes, kind, rate, rng, weights)
     easy = rng.beta(4, 1, samples)  # most are easy
     style = rng.normal(size=(samples, classes))  # what makes a sample look like other classes
-    heart = rng.uniform(4, max(epochs, 5), samples)
+    memorised_at = rng.uniform(4, max(epochs, 5), samples)
     ledger = Ledger(samples)
     rows = np.arange(samples)
     for epoch in range(epochs):
         logits = style + 0.5 * rng.normal(size=(samples, classes))
         logits[rows, true] += skill * easy * (1 - 0.5 ** (epoch + 1))
-        logits[rows, given] += memory * np.clip((epoch - heart) / 4, 0, 1)
+        logits[rows, given] += memory * np.clip((epoch - memorised_at) / 4, 0, 1)
         ledger.update(
             torch.arange(samples),
             torch.from_numpy(logits).float(),

@@ -1,3 +1,5 @@
+"""Tests of runs.py, recipes.py and targets.py."""
+
 import json
 import math
 from dataclasses import dataclass, replace

@@ -1,3 +1,5 @@
+"""Tests of store.py, parquet.py and record.py."""
+
 import math
 import shutil
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """What `torch.nn.CrossEntropyLoss` takes, for any loss that is a function of the class.
 
 Targets as class indices or class probabilities, class weights, an index to ignore, label smoothing
-and a reduction: every loss here says only what one class costs, and `combine` does the rest.
+and a reduction: each loss defines only what one class costs, and `combine` does the rest.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class LossOptions(TypedDict, total=False):
     label_smoothing: float
     """In [0, 1]: the share of the label that is spread evenly over the m classes."""
     check: bool
-    """Look for NaN logits too, and for wrong labels on a GPU, which has to be waited for."""
+    """Also look for NaN logits, and for wrong labels on a GPU. This waits for the GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,13 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.reduction not in ("none", "mean", "sum"):
-            raise AbstainError(f"reduction must be 'none', 'mean' or 'sum', got {self.reduction!r}")
+            raise AbstainError(
+                f"must be 'none', 'mean' or 'sum', got {self.reduction!r}", argument="reduction"
+            )
         if not 0 <= self.label_smoothing <= 1:
-            raise AbstainError(f"label_smoothing must lie in [0, 1], got {self.label_smoothing}")
+            raise AbstainError(
+                f"must lie in [0, 1], got {self.label_smoothing}", argument="label_smoothing"
+            )
 
 
 class ClassLoss(torch.nn.Module):
@@ -59,7 +63,7 @@ class ClassLoss(torch.nn.Module):
         self.register_buffer("weight", self.options.weight)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What `to` and `cuda` come down to: the options must see the weights where they went."""
+        """`to` and `cuda` call this: the options must refer to the weights that were moved."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.options = replace(self.options, weight=self.weight)
         return self
@@ -103,36 +107,39 @@ def smallest_and_largest(values: Tensor) -> tuple[float, float] | None:
 
 
 def check_inputs(logits: Tensor, target: Tensor, num_classes: int, options: Options) -> bool:
-    """Raise what is wrong with logits (classes last), target and weight; say if any is ignored.
+    """Check logits (classes last), target and weight; return whether any label is ignored.
 
-    The answer is True where it cannot be known.
+    True also where the labels cannot be read.
     """
     samples, weight = logits.shape[:-1], options.weight
     if not logits.is_floating_point():
-        raise AbstainError(f"logits must be floating point, got {logits.dtype}")
+        raise AbstainError(f"must be floating point, got {logits.dtype}", argument="logits")
     if num_classes < 2:
         raise AbstainError(
-            f"logits must have at least 2 classes, got {_outputs(logits, num_classes)}"
+            f"must have at least 2 classes, got {_outputs(logits, num_classes)}", argument="logits"
         )
     if weight is not None and weight.shape != (num_classes,):
         raise AbstainError(
-            f"weight must have one entry per class, ({num_classes},) for logits of "
-            f"{_outputs(logits, num_classes)}, got {tuple(weight.shape)}"
+            f"must have one entry per class, ({num_classes},) for logits of "
+            f"{_outputs(logits, num_classes)}, got {tuple(weight.shape)}",
+            argument="weight",
         )
     if options.check and looked_at(logits, True) and bool(logits.isnan().any()):
-        raise AbstainError("logits must be numbers, got NaN: the training has diverged")
+        raise AbstainError("must be numbers, got NaN: the training has diverged", argument="logits")
     if target.is_floating_point():
         if target.shape != (*samples, num_classes):
             raise AbstainError(
-                "target of class probabilities must have the shape of the logits without an "
+                "of class probabilities must have the shape of the logits without an "
                 f"abstention output, {(*samples, num_classes)} with the classes last, "
-                f"got {tuple(target.shape)}"
+                f"got {tuple(target.shape)}",
+                argument="target",
             )
         return False
     if target.shape != samples:
         raise AbstainError(
-            f"target of class indices must have shape {tuple(samples)} for logits of "
-            f"{_outputs(logits, num_classes)}, got {tuple(target.shape)}"
+            f"of class indices must have shape {tuple(samples)} for logits of "
+            f"{_outputs(logits, num_classes)}, got {tuple(target.shape)}",
+            argument="target",
         )
     span = smallest_and_largest(target) if looked_at(target, options.check) else None
     if span is None:
@@ -143,9 +150,10 @@ def check_inputs(logits: Tensor, target: Tensor, num_classes: int, options: Opti
     if wrong.numel():
         has_extra = logits.shape[-1] > num_classes
         raise AbstainError(
-            f"target must hold class indices in [0, {num_classes}) for logits of "
+            f"must hold class indices in [0, {num_classes}) for logits of "
             f"{_outputs(logits, num_classes)}, got {int(wrong[0])}"
-            + ("; did the model get its extra output (with_abstention)?" if has_extra else "")
+            + ("; did the model get its extra output (with_abstention)?" if has_extra else ""),
+            argument="target",
         )
     return True
 

@@ -1,3 +1,5 @@
+"""Tests of page.py, published.py and remarks.py, with made-up runs."""
+
 import re
 
 import pytest
@@ -156,8 +158,8 @@ def test_what_was_tried_stands_in_a_table_of_its_column(tmp_path):
             "| *the paper's* | *80.8 ± 0.5* |\n| as above | 77.7 (1) |\n"
             f"| payoff 9.9 | {100 * accuracy:.1f} (1){mark} |\n"
         ) in page
-        said = "**explained** by payoff 9.9 (81.0)." if mark else "**not explained.** Tried"
-        assert f"- **MNIST** gambler's (0.5: -3.1): {said}" in page
+        text = "**explained** by payoff 9.9 (81.0)." if mark else "**not explained.** Tried"
+        assert f"- **MNIST** gambler's (0.5: -3.1): {text}" in page
 
 
 def test_every_variant_is_of_a_cell_that_the_paper_has_and_changes_it():

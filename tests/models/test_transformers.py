@@ -1,4 +1,7 @@
-"""Widening models of the transformers library, built small and at random."""
+"""Widening models of the transformers library, built small and at random.
+
+Tests of abstention.py, apart because they need the transformers library.
+"""
 
 import pytest
 import torch

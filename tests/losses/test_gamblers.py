@@ -1,4 +1,7 @@
-"""The gambler's loss against cross-entropy, against slow loops, and at the edges of its dtypes."""
+"""The gambler's loss against cross-entropy, against slow loops, and at the edges of its dtypes.
+
+Tests of gamblers.py, kernels.py and payoff.py; of combine.py through the loss.
+"""
 
 import itertools
 import math

@@ -1,4 +1,7 @@
-"""Where the paper is wrong: what it prints, and what is true."""
+"""Where the paper is wrong: what it prints, and what is true.
+
+Tests of all modules of the theory, by the statements of the paper.
+"""
 
 import numpy as np
 from as_printed import PAPER_IMDB_RATES, PAPER_PAIRFLIP_RATES, binary_entropy, papers_plateau

@@ -1,4 +1,7 @@
-"""What the guard is for, on a small real task: digits with 40% of the labels flipped."""
+"""What the guard is for, on a small real task: digits with 40% of the labels flipped.
+
+Tests of payoff.py, by what it is for.
+"""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Tests of runner.py, executors.py, groups.py, cost.py and reproduce.py."""
+
 import math
 from typing import ClassVar
 
@@ -205,7 +207,7 @@ def test_a_store_that_fails_ends_the_grid_instead_of_losing_run_after_run(tmp_pa
 
 
 def test_a_report_hears_when_nothing_is_left(tmp_path):
-    class Heard(Quiet):
+    class Recorder(Quiet):
         plans: ClassVar = []
 
         def plan(self, runs, seconds):
@@ -213,9 +215,9 @@ def test_a_report_hears_when_nothing_is_left(tmp_path):
 
     runs = [tiny_run(seed) for seed in range(2)]
     settings = {"load": tiny_task, "cost": Cost(), "most": 1}
-    run_target(runs, Store(tmp_path), Executor(), Budget(None), Heard(), **settings)
-    assert [runs for runs, _ in Heard.plans] == [2, 1, 0]
-    assert Heard.plans[-1] == (0, 0.0)
+    run_target(runs, Store(tmp_path), Executor(), Budget(None), Recorder(), **settings)
+    assert [runs for runs, _ in Recorder.plans] == [2, 1, 0]
+    assert Recorder.plans[-1] == (0, 0.0)
 
 
 def test_a_network_that_is_not_stacked_is_trained_alone():

@@ -1,3 +1,5 @@
+"""The bisection for the critical payoff, with made-up runs."""
+
 import pytest
 from paper_runs import hand_made
 

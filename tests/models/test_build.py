@@ -1,4 +1,7 @@
-"""Models by name: seeds, precision, saving, the user's own files, and what to start with."""
+"""Models by name: seeds, precision, saving, the user's own files, and what to start with.
+
+Tests of build.py, own.py and default.py.
+"""
 
 import sys
 from copy import deepcopy

@@ -1,3 +1,5 @@
+"""Tests of trials.py, reasons.py and variants.py."""
+
 import math
 from dataclasses import replace
 

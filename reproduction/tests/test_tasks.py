@@ -1,3 +1,5 @@
+"""Tasks load from a copied cache, and texts are packed once."""
+
 import pytest
 import torch
 

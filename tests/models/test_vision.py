@@ -1,4 +1,7 @@
-"""The image networks and the MLP against hand counts and slow, obvious versions."""
+"""The image networks and the MLP against hand counts and slow, obvious versions.
+
+Tests of vision.py, resnet.py, mlp.py and shapes.py.
+"""
 
 import pytest
 import torch

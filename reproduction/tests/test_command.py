@@ -1,3 +1,5 @@
+"""Tests of command.py, figures.py and display.py: `python -m reproduction`."""
+
 import json
 import subprocess
 import sys
