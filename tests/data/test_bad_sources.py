@@ -240,7 +240,7 @@ def test_a_class_that_the_training_data_do_not_have_is_named_with_its_samples(tm
     assert str(raised.value) == expected
 
 
-def test_one_of_anything_is_said_in_the_singular(tmp_path):
+def test_one_of_anything_is_in_the_singular(tmp_path):
     (tmp_path / "gap.csv").write_text("size,label\n1,cat\n2,\n3,cat\n4,dog\n5,dog\n")
     with pytest.raises(DataError, match="got none in 1 row: 1; fill in what is missing"):
         load(tmp_path / "gap.csv")

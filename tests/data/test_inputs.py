@@ -26,7 +26,7 @@ def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):
     assert prints[:6].tolist() == prints[6:].tolist()
 
 
-def test_lazy_images_are_told_apart_by_their_files(image_folder):
+def test_lazy_images_differ_by_their_files(image_folder):
     root = image_folder(per_class=3)
     lazy = load(root, memory_budget=1)
     assert not isinstance(lazy.inputs, torch.Tensor)

@@ -72,7 +72,19 @@ def test_an_option_that_is_meant_for_a_source_is_taken(sources, source, options)
 
 
 def test_of_two_sources_each_gets_what_is_meant_for_it(sources):
-    said = {"label": "kind", "image_size": 8, "data_dir": "sets"}
-    of_photos, of_table = divided(said, sources["photos"], sources["numbers.csv"])
+    options = {"label": "kind", "image_size": 8, "data_dir": "sets"}
+    of_photos, of_table = divided(options, sources["photos"], sources["numbers.csv"])
     assert of_table == {"label": "kind", "image_size": 8}
     assert of_photos == {"image_size": 8, "data_dir": "sets"}  # the latter is to be refused
+
+
+def test_data_that_are_read_already_are_taken_as_they_are():
+    data = load((np.zeros((4, 2)), [0, 1, 0, 1]))
+    assert load(data) is data
+    with pytest.raises(DataError, match="label must be left out for LabeledData, which are read"):
+        load(data, label="stars")
+    with pytest.raises(DataError, match="split must be one of those in data in memory: train"):
+        load(data, split="test")
+    features = load(data, features=np.ones((4, 3)))
+    assert features.inputs.shape == (4, 3)
+    assert features.as_shown.inputs.equal(data.inputs)

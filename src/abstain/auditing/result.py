@@ -1,4 +1,4 @@
-"""The verdict on the labels of a data set: what it says, how it is written, how it is read again.
+"""The verdict on the labels of a data set: its figures, and how it is written to a folder.
 
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
 issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
@@ -44,7 +44,7 @@ from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
 from abstain.support.wording import many
-from abstain.training.folder import RunFolder
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class Audit:
     trained: Trained | None
     """The training; None where probabilities were given."""
     held_out: HeldOut | None
-    """How many labels were met by a model that had not been taught them, where that is known."""
+    """How many held-out labels the model predicted, where labels were held out."""
     sources: Mapping[str, Any]
-    """Where the data came from, as far as it can be said in words; None for data in memory."""
+    """Where the data came from, in plain values; None in place of data in memory."""
     seconds: float
     folder: Path | None
     sample: Sample | None = None
@@ -131,7 +131,7 @@ class Audit:
     def measured(self) -> Interval | None:
         """Share of wrong labels by the random sample that was checked; valid whatever the noise.
 
-        None before enough of it was: a few answers say less than the estimate does.
+        None before enough of it was: a few answers are less certain than the estimate.
         """
         places = self._checked_places
         if self.sample is None or len(places) < self.enough:
@@ -169,7 +169,7 @@ class Audit:
 
     @cached_property
     def left_wrong(self) -> Interval:
-        """How many of the labels that nobody reviewed are wrong: what going on could still find."""
+        """How many of the labels that nobody reviewed are wrong: what is left to find."""
         if self.measured is None:
             return self.verdict.unseen
         return wrong_unchecked(
@@ -183,12 +183,12 @@ class Audit:
         *,
         sample: Sample | None = None,
     ) -> "Audit":
-        """A new verdict that knows labels which somebody checked, beside those it knew before.
+        """A new verdict that takes these checked labels into account, beside earlier ones.
 
-        A reviewed label is certain, and P(wrong) of the others is judged anew, however the labels
-        were chosen. Those of a random sample also measure the noise rate, if they come by
-        themselves: answers among which are others count as chosen by hand. Nothing is written;
-        `write` does that.
+        A reviewed label is certain, and P(wrong) of the others is estimated anew, however the
+        labels were chosen. Those of a random sample also measure the noise rate, if `reviewed`
+        holds no others: else all of them count as chosen by hand. Nothing is written; `write`
+        does that.
 
         Args:
             reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
@@ -201,7 +201,8 @@ class Audit:
         rows = () if drawn is None else drawn.rows.tolist()
         if rows and max(rows) >= len(self.data):
             raise AbstainError(
-                f"sample must be of these {len(self.data)} labels, got one with row {max(rows)}"
+                f"must be of these {len(self.data)} labels, got one with row {max(rows)}",
+                argument="sample",
             )
         handed_out = {self.data.ids[row] for row in rows}
         kept = self.kept.with_more(checked_answers(answers, self.data), handed_out)
@@ -367,8 +368,10 @@ class Audit:
     def _keep_reviews(self, place: Path, ids: "pa.Array") -> None:
         if lost := kept_answers(place).answers.keys() - self.kept.answers.keys():
             raise AbstainError(
-                f"folder must hold no answers that this verdict does not know, got {place} with "
-                f"{many(len(lost), 'such answer')}: audit(folder=…, resume=True) knows them"
+                f"must hold no answers that this verdict does not know, got {place} with "
+                f"{many(len(lost), 'such answer')}",
+                argument="folder",
+                remedy="audit(folder=…, resume=True) knows them",
             )
         if self.kept.answers:
             keep_answers(place, self.kept)
@@ -377,7 +380,7 @@ class Audit:
 
 
 def detected(verdict: Verdict, data: LabeledData) -> Detection:
-    """How much of the verdict is right of the labels that nobody reviewed, where that is known."""
+    """How right the verdict is about the labels that nobody reviewed, where errors were planted."""
     assert data.true is not None
     left = ~verdict.is_reviewed
     wrong = verdict.given != data.true.numpy()
@@ -386,5 +389,5 @@ def detected(verdict: Verdict, data: LabeledData) -> Detection:
 
 
 def _plain(interval: Interval) -> dict[str, float | None]:
-    """As JSON can say it: a class without labels has a share of none."""
+    """As plain values: JSON has no NaN, which is the rate of a class without labels."""
     return {name: x if x == x else None for name, x in asdict(interval).items()}

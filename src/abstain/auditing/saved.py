@@ -13,7 +13,7 @@ from abstain.auditing.result import FORMAT
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
+from abstain.training.run_sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +37,10 @@ class SavedAudit:
     @classmethod
     @typed()
     def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
-        """Read an audit's folder, or say what is wrong with it."""
+        """Read an audit's folder, or raise what is wrong with it."""
         parquet = require("pyarrow.parquet", "reading an audit")
         place = Path(folder)
+        resume = f"abstain audit --resume {quote(str(folder))}"
         try:
             text = (place / "summary.json").read_text(encoding="utf-8")
             summary = json.loads(text)
@@ -47,15 +48,16 @@ class SavedAudit:
             if (place / "run.json").exists():
                 raise AbstainError(
                     f"{folder} must be a finished audit, but has no verdict yet; go on with: "
-                    f"abstain audit --resume {quote(str(folder))}"
+                    f"{resume}"
                 ) from None
             raise AbstainError(
-                f"audit must be the folder of an audit, got {folder}: {error}"
+                f"must be the folder of an audit, got {folder}: {error}", argument="audit"
             ) from error
         if not isinstance(summary, dict) or summary.get("kind") != "audit":
             raise AbstainError(
-                f"audit must be the folder of an audit, got {folder}, which is that of a training; "
-                f"audit it with: abstain audit --resume {quote(str(folder))}"
+                f"must be the folder of an audit, got {folder}, which is that of a training; audit "
+                f"it with: {resume}",
+                argument="audit",
             )
         if summary.get("format") != FORMAT:
             raise AbstainError(

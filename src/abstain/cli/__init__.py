@@ -15,9 +15,9 @@ from abstain.cli.process import (
     is_main_process,
     leave_others,
     leave_stdout,
-    let_main_process_speak,
     stdout_fails,
     tune_process,
+    wait_for_main_process,
 )
 from abstain.cli.spelling import Command
 from abstain.errors import AbstainError
@@ -60,11 +60,14 @@ def abstain(
         False, "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
     ),
 ) -> None:
-    """Train classifiers on labels that are partly wrong, and find out which ones are."""
+    """Find the wrong labels of a data set, and train classifiers that withstand them.
+
+    Begin with abstain audit SOURCE, and see abstain audit --help.
+    """
 
 
 def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> None:
-    """Run the command line; what the user can cause ends in one line and exit code 2."""
+    """Run the command line; errors of the user end in one line and exit code 2."""
     tune_process()
     name = str(commands.info.name)
     try:
@@ -79,7 +82,7 @@ def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> 
             end(1)  # who reads has read enough
         _complain(name, f"standard output cannot be written: {error.strerror}")
     except RuntimeError as error:
-        # What is heard from a process of the same training that has ended; it has said why itself.
+        # Another process of the same training has ended, and has printed why itself.
         if "by peer" not in str(error):
             raise
         _complain(name, "another process of the training has ended")
@@ -96,7 +99,7 @@ def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> 
     except KeyboardInterrupt:
         code = 130
     except SystemExit as leaving:
-        if isinstance(leaving.code, str):  # a program of the user's says why it leaves
+        if isinstance(leaving.code, str):  # a program of the user's explains its exit
             raise
         code = leaving.code
     end(code or 0)
@@ -116,8 +119,8 @@ def _in_our_words(error: Any) -> str | None:  # noqa: ANN401
 def _complain(name: str, message: str) -> NoReturn:
     leave_others()
     if not is_main_process():
-        let_main_process_speak()
-        end(2)  # several processes train together: what is wrong for one is for all
+        wait_for_main_process()
+        end(2)  # processes that train together all have the same error
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(
         f"[bold red]{name}:[/] {escape(line)}", soft_wrap=True, highlight=False

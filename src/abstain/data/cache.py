@@ -138,7 +138,7 @@ def read_entry(path: Path) -> LabeledData | None:
         kind=about["kind"],
         name=about["name"],
         skipped=tuple(about["skipped"]),
-        scaled=about.get("scaled", False),  # entries of earlier versions say nothing of it
+        scaled=about.get("scaled", False),  # not in entries of earlier versions
         columns=tuple(about["columns"]),
     )
 

@@ -61,23 +61,23 @@ class LabeledData:
     skipped: tuple[str, ...] = field(default=())
     """Ids that could not be read and were left out on request."""
     scaled: bool = False
-    """Whether images had several sizes and were scaled to a common one, without a word about it."""
+    """Whether images had several sizes and were scaled to a common one that nobody asked for."""
     columns: tuple[str, ...] = ()
     """Names of the columns that the inputs were read from; () where the source has no columns."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the numbers stand for in columns that hold categories: theirs, counted from 0."""
+    """For each column of categories their names; a number is a place among them, from 0."""
     dates: tuple[str, ...] = ()
     """Columns whose numbers are days since 1970."""
     unknown: tuple[str, ...] = ()
-    """Columns with categories that the training did not have, and count as missing, with those."""
+    """Columns with categories that the training did not have, with these; they count as missing."""
     weights: Tensor | None = None
-    """float32 (N): how much each sample counts in training; alike where there are none."""
+    """float32 (N): how much each sample counts in training; None where all count alike."""
     word_vectors: Path | None = None
     """Word vectors that lie beside the source, for the text encoder to use by default."""
     shown: "LabeledData | None" = None
-    """The same samples as a person is shown them, where the model sees other inputs of them.
+    """The same samples as a person is shown them, where that differs from what the model sees.
 
-    So it is with features that were computed before: the inputs are embeddings, shown are photos.
+    Where the inputs are embeddings, for example, the photos that they were computed from.
     """
 
     def __post_init__(self) -> None:

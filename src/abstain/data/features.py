@@ -91,7 +91,7 @@ def _as_array(features: object) -> np.ndarray[Any, Any]:
 
 def _read(path: Path) -> np.ndarray[Any, Any]:
     try:
-        # Not np.load, which takes what is no .npy for a pickle, and says how to load that unsafely.
+        # Not np.load, which takes what is no .npy for a pickle, and advises to load that unsafely.
         array = np.lib.format.open_memmap(path.expanduser(), mode="r")
     except FileNotFoundError:
         raise DataError(f"must name a file that exists, got {path}", argument="features") from None

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from abstain.arguments import typed
 from abstain.data.cache import cache_folder
@@ -25,7 +26,7 @@ from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
 
 Source: TypeAlias = object
-"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset."""
+"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset, LabeledData."""
 
 
 @typed("label", "features", "ignore", "image_size")
@@ -54,7 +55,7 @@ def load(
             means), an image folder with one sub-folder per class, a CSV, TSV, Parquet, JSONL or
             `.npz` file, a folder with train.csv, test.parquet, …, `hf:OWNER/NAME` or
             `hf:OWNER/NAME:CONFIG` for the Hugging Face hub; or data: `(X, y)`, a pandas
-            DataFrame, a torch or Hugging Face dataset.
+            DataFrame, a torch or Hugging Face dataset, or `LabeledData`, taken as they are.
         split: `train`, `validation` (or val, valid, dev) or `test`. A source of one part, such as
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" by default.
@@ -115,7 +116,8 @@ def load(
         )
     if classes is None:  # else read as the training data were, and whether they fit is found there
         check_images(data, vars(options))
-    data = settle(data, classes=classes, labelled=labelled)
+    if data is not source or classes is not None or not labelled:
+        data = settle(data, classes=classes, labelled=labelled)
     return with_features(data, features) if has_numbers else data
 
 
@@ -159,7 +161,7 @@ def _columns(argument: str, names: object) -> tuple[str, ...] | None:
 
 
 def _check_no_files(features: Sequence[str]) -> None:
-    """A file that is no `.npy` would pass for a column, and an image folder has none to miss."""
+    """Raise for a file that is no `.npy`: it would pass for the name of a column."""
     if files := [name for name in features if Path(name).suffix and Path(name).is_file()]:
         raise DataError(
             f"must be columns or one .npy with a row of numbers per sample, got {files[0]}"
@@ -222,9 +224,34 @@ def _read_file(path: Path, options: Options) -> LabeledData:
 
 
 def _read_object(source: Source, options: Options) -> LabeledData:
-    from abstain.data.readers.arrays import read_object
+    """Data that are already in memory, by their type."""
+    from abstain.data.readers.arrays import read_arrays, read_frame, read_pair
 
-    return read_object(source, options)
+    family = type(source).__module__.partition(".")[0]
+    if family == "datasets":
+        from abstain.data.readers.hub import read_dataset
+
+        return read_dataset(source, options)
+    pick(options.split, ["train"], "data in memory")
+    if isinstance(source, LabeledData):
+        return source
+    if isinstance(source, tuple) and len(source) == 2:
+        return read_pair(*source, options)
+    if family == "pandas":
+        return read_frame(source, options)
+    if isinstance(source, torch.utils.data.Dataset):
+        from abstain.data.readers.torch_datasets import read_torch
+
+        return read_torch(source, options)
+    if isinstance(source, torch.Tensor | np.ndarray | list) and not options.labelled:
+        return read_arrays(source, None)
+    raise DataError(
+        "must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "
+        f"got {type(source).__name__}",
+        argument="source",
+        remedy="X alone needs {labelled}",
+        labelled=False,
+    )
 
 
 def _not_found(source: str) -> DataError:

@@ -1,4 +1,4 @@
-"""How a source is to be read, said once and passed to every reader."""
+"""How a source is to be read: the options that every reader gets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _LARGEST = 4096  # pixels a side: an image of more would take gigabytes
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `load` was asked for, apart from the source."""
+    """The options of `load`, apart from the source."""
 
     split: str = "train"
     label: str | None = None

@@ -1,4 +1,4 @@
-"""Which options say something of which sources; the others are refused, not passed over."""
+"""Which options apply to which sources; the others are refused rather than ignored."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from abstain.errors import DataError
 
 _IMAGE_OPTIONS = ("image_size", "skip_bad")
 _OPTIONS = ("label", "features", "ignore", "data_dir", *_IMAGE_OPTIONS)
-"""Options of `load` that only some sources have a use for."""
+"""Options of `load` that apply only to some sources."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ _LABELLED_FRAME = _Form(
     "a DataFrame with labels beside it", ("features", "ignore", *_IMAGE_OPTIONS)
 )
 _IN_MEMORY = _Form("data in memory without columns", ())
-_LOADED = _Form("data that are read already", ())
+_LOADED = _Form("which are read already", ())
 _INPUTS = {"text": "texts", "table": "numbers", "image": "images"}
 
 
 def check_fitting(source: object, options: Mapping[str, Any]) -> None:
-    """Raise for an option that a source of this form has no use for.
+    """Raise for an option that does not apply to a source of this form.
 
     >>> check_fitting("digits", {"label": "stars"})
     Traceback (most recent call last):
@@ -47,18 +47,17 @@ def check_fitting(source: object, options: Mapping[str, Any]) -> None:
 known, got 'stars'
     """
     form = _form(source)
-    for name in _said(options):
+    for name in _given(options):
         if name not in form.takes:
-            named = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
             raise DataError(
-                f"must be left out for {named}, {form.about}, got {_shown(options[name])}",
+                f"must be left out for {_name(source)}, {form.about}, got {_shown(options[name])}",
                 argument=name,
             )
 
 
 def check_images(data: LabeledData, options: Mapping[str, Any]) -> None:
     """Raise for an option of images where there are none."""
-    for name in _said(options):
+    for name in _given(options):
         if name in _IMAGE_OPTIONS and data.kind != "image":
             raise DataError(
                 f"must be left out for {data.name}, which holds {_INPUTS[data.kind]} and no "
@@ -68,7 +67,7 @@ def check_images(data: LabeledData, options: Mapping[str, Any]) -> None:
 
 
 def fitting(source: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that a source of this form has no use for.
+    """Options without those that do not apply to a source of this form.
 
     >>> fitting("digits", {"label": "stars", "split": "test"})
     {'split': 'test'}
@@ -86,9 +85,9 @@ def fitting(source: object, options: Mapping[str, Any]) -> dict[str, Any]:
 def divided(
     options: Mapping[str, Any], first: object, second: object
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options that were said of two sources at once, for each those that it has a use for.
+    """Options that were given for two sources at once: for each those that apply to it.
 
-    What neither has a use for stays with the first, to be refused there.
+    What applies to neither stays with the first, to be refused there.
 
     >>> divided({"label": "stars", "split": "test"}, "digits", "reviews.csv")
     ({'split': 'test'}, {'label': 'stars', 'split': 'test'})
@@ -117,12 +116,18 @@ def with_absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(options: Mapping[str, Any]) -> list[str]:
+def _given(options: Mapping[str, Any]) -> list[str]:
     return [name for name in _OPTIONS if options.get(name) not in (None, False, ())]
 
 
 def _shown(value: object) -> str:
     return str(value) if isinstance(value, Path) else repr(value)
+
+
+def _name(source: object) -> str:
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return "LabeledData" if isinstance(source, LabeledData) else "the source"
 
 
 def _form(source: object) -> _Form:

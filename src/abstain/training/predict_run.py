@@ -20,9 +20,9 @@ from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.training.batches import Batches, resident
-from abstain.training.folder import RunFolder
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 _BATCH = 512
@@ -65,10 +65,13 @@ class FinishedRun:
             return cls.open(run)
         trained = getattr(run, "trained", run)
         if trained is None and run is not None:
-            raise AbstainError("run must have a model, got an audit of probabilities, without one")
+            raise AbstainError(
+                "must have a model, got an audit of probabilities, without one", argument="run"
+            )
         if not isinstance(trained, Trained):
             raise AbstainError(
-                f"run must be the folder of a run, or what train or audit gave, got {run!r}"
+                f"must be the folder of a run, or what train or audit gave, got {run!r}",
+                argument="run",
             )
         in_memory: dict[str, Any] = {"train": None, "options": {}}
         sources = trained.folder.about()["sources"] if trained.folder else in_memory
@@ -88,8 +91,9 @@ class FinishedRun:
         own = self.sources["options"].get("split", "train")
         if same and canonical(split) == canonical(own):
             raise AbstainError(
-                f"calibrate must be samples that the model has not seen, got {name}, split "
-                f"{canonical(split)}, which it was trained on; give another file or split"
+                f"must be samples that the model has not seen, got {name}, split "
+                f"{canonical(split)}, which it was trained on; give another file or split",
+                argument="calibrate",
             )
 
     def predict(

@@ -40,7 +40,7 @@ def test_settings_and_folders_that_cannot_be_used(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"kind": "image"}', '{"kind": "table"}'])
-def test_a_damaged_encoder_is_said_so(tmp_path, text):
+def test_a_damaged_encoder_is_refused(tmp_path, text):
     (tmp_path / "encoder.json").write_text(text)
     with pytest.raises(DataError, match=r"encoder\.json"):
         load_encoder(tmp_path)

@@ -38,7 +38,7 @@ for arguments in json.load(sys.stdin):
 """
 
 
-class Said(NamedTuple):
+class Ended(NamedTuple):
     code: int
     out: str
     err: str
@@ -65,8 +65,8 @@ def commands(lines, folder, endpoint, **environment):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # the libraries' own words
-    said = [Said(*json.loads(line)) for line in done.stdout.splitlines()]
-    return dict(zip(lines, said, strict=True))
+    ended = [Ended(*json.loads(line)) for line in done.stdout.splitlines()]
+    return dict(zip(lines, ended, strict=True))
 
 
 def nowhere():
@@ -163,26 +163,26 @@ def test_the_real_clients_fetch_and_train_and_then_do_without_the_hub(hub, tmp_p
         "audit hf:ylecun/mnist --epochs 1 --json",
         *(f"train {source} {_DRY}" for source in _REFUSED),
     ]
-    said = commands(lines, tmp_path, hub.endpoint)
+    ended = commands(lines, tmp_path, hub.endpoint)
 
     for source, pattern in _REFUSED.items():
-        assert_refused(said.pop(f"train {source} {_DRY}"), pattern)
-    assert {line: (done.code, done.err) for line, done in said.items()} == dict.fromkeys(
-        said, (0, "")
+        assert_refused(ended.pop(f"train {source} {_DRY}"), pattern)
+    assert {line: (done.code, done.err) for line, done in ended.items()} == dict.fromkeys(
+        ended, (0, "")
     )
     monkeypatch.setattr("abstain.data.readers.builtin._DEBIAN", tmp_path / "nowhere")
     for name in _BUILTIN:
-        assert f"{name}: train 30, test 20;" in said[f"data get {name}"].out
+        assert f"{name}: train 30, test 20;" in ended[f"data get {name}"].out
         assert_decoded(load(name, split="test", cache_dir=tmp_path / "cache"), BUILTIN[name])
     for source, size in sizes.items():
-        assert json.loads(said[f"train hf:someone/{source} {_DRY}"].out)["samples"] == size
-    assert json.loads(said["audit hf:ylecun/mnist --epochs 1 --json"].out)["samples"] == 30
-    trained = json.loads(said["train hf:someone/reviews:short --epochs 1 --json"].out)
+        assert json.loads(ended[f"train hf:someone/{source} {_DRY}"].out)["samples"] == size
+    assert json.loads(ended["audit hf:ylecun/mnist --epochs 1 --json"].out)["samples"] == 30
+    trained = json.loads(ended["train hf:someone/reviews:short --epochs 1 --json"].out)
     assert trained["samples"] == 40
     assert 0 <= trained["test_accuracy"] <= 1
     assert trained["folder"].startswith("runs/reviews-short-")
     # A test split whose labels are kept back tests nothing, and hinders nothing.
-    assert "test_accuracy" not in json.loads(said["train hf:someone/hidden --epochs 1 --json"].out)
+    assert "test_accuracy" not in json.loads(ended["train hf:someone/hidden --epochs 1 --json"].out)
 
     again, short, never, other = commands(
         [
@@ -215,16 +215,16 @@ def assert_decoded(data, builtin):
     assert data.given.tolist() == [i % 10 for i in range(20)]
 
 
-def assert_refused(said, pattern):
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("abstain: source ")
-    assert said.err.count("\n") == 1
-    assert re.search(pattern, said.err.rstrip()), said.err
-    assert said.seconds < 5
+def assert_refused(ended, pattern):
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("abstain: source ")
+    assert ended.err.count("\n") == 1
+    assert re.search(pattern, ended.err.rstrip()), ended.err
+    assert ended.seconds < 5
 
 
 @pytest.mark.slow
-def test_broken_connection_is_taken_up_again_or_said(hub, tmp_path):
+def test_broken_connection_is_taken_up_again_or_reported(hub, tmp_path):
     lines = [f"train hf:someone/{name} {_DRY}" for name in ("shaky", "broken")]
     shaky, broken = commands(lines, tmp_path, hub.endpoint).values()
     assert (shaky.code, shaky.err) == (0, "")
@@ -237,27 +237,27 @@ def test_broken_connection_is_taken_up_again_or_said(hub, tmp_path):
 def test_token_opens_a_gated_set_unless_it_is_not_valid(hub, tmp_path):
     line = f"train hf:someone/gated {_DRY}"
     assert commands([line], tmp_path, hub.endpoint, HF_TOKEN=TOKEN)[line].code == 0
-    said = commands([line], tmp_path, hub.endpoint, HF_TOKEN="hf_old")[line]
-    assert_refused(said, r"the hub says: Invalid credentials in Authorization header")
+    ended = commands([line], tmp_path, hub.endpoint, HF_TOKEN="hf_old")[line]
+    assert_refused(ended, r"the hub says: Invalid credentials in Authorization header")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", ["1", "0"])
 def test_offline_mode_is_what_the_library_takes_for_it(hub, tmp_path, value):
     line = f"train hf:someone/hidden {_DRY}"
-    said = commands([line], tmp_path, hub.endpoint, HF_HUB_OFFLINE=value)[line]
+    ended = commands([line], tmp_path, hub.endpoint, HF_HUB_OFFLINE=value)[line]
     if value == "1":
-        assert_refused(said, r"\(HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set\); connect to the")
+        assert_refused(ended, r"\(HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set\); connect to the")
     else:
-        assert said.code == 0
+        assert ended.code == 0
 
 
 @pytest.mark.slow
 def test_folder_that_cannot_be_written_to_is_named(hub, tmp_path):
     (tmp_path / "huggingface").touch()
     line = f"train hf:someone/hidden {_DRY}"
-    said = commands([line], tmp_path, hub.endpoint)[line]
-    assert_refused(said, r"cannot be stored \(.*huggingface.*\); make room there, or set HF_HOME")
+    ended = commands([line], tmp_path, hub.endpoint)[line]
+    assert_refused(ended, r"cannot be stored \(.*huggingface.*\); make room there, or set HF_HOME")
 
 
 @pytest.mark.slow
@@ -266,9 +266,9 @@ def test_silent_network_is_given_up_after_seconds(tmp_path):
     line = f"train hf:someone/hidden {_DRY}"
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        said = commands([line], tmp_path, endpoint)[line]
-    assert said.seconds < 15
-    assert_refused(said._replace(seconds=0), r"cannot be reached \(timed out\)")
+        ended = commands([line], tmp_path, endpoint)[line]
+    assert ended.seconds < 15
+    assert_refused(ended._replace(seconds=0), r"cannot be reached \(timed out\)")
 
 
 @pytest.mark.slow
@@ -276,4 +276,4 @@ def test_processes_that_fetch_at_once_do_not_disturb_each_other(hub, tmp_path):
     line = "data get imdb"
     with ThreadPoolExecutor(3) as pool:
         every = list(pool.map(lambda _: commands([line], tmp_path, hub.endpoint)[line], range(3)))
-    assert [(said.code, said.err) for said in every] == [(0, "")] * 3
+    assert [(ended.code, ended.err) for ended in every] == [(0, "")] * 3

@@ -57,7 +57,7 @@ class ImageEncoder(Encoder):
             return torch.empty((0, *self.shape), dtype=torch.uint8)
         if isinstance(inputs, Tensor):
             return self._in_colour(inputs)
-        self.encode_one(inputs[0], ())  # what does not fit is said now, not within a batch
+        self.encode_one(inputs[0], ())  # raise now for what does not fit, not within a batch
         return LazyEncoded(inputs, self)
 
     def _in_colour(self, images: Tensor) -> Tensor:
@@ -72,12 +72,12 @@ class ImageEncoder(Encoder):
         if shape != self.shape:
             height, width = self.shape[-2:]
             raise DataError(
-                f"images must have the shape that the model was trained on, {_said(self.shape)}, "
-                f"got {_said(shape)}",
+                f"images must have the shape that the model was trained on, {_sizes(self.shape)}, "
+                f"got {_sizes(shape)}",
                 remedy="load them with {image_size}, and in grey where those were grey",
                 image_size=(height, width),
             )
 
 
-def _said(shape: tuple[int, ...]) -> str:
+def _sizes(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) + " (channels × height × width)"

@@ -1,4 +1,4 @@
-"""Mean and spread of the columns of a table, which a single absurd value must not decide."""
+"""Mean and spread of the columns of a table, robust to a few absurd values."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from abstain.data.contract import Inputs
 from abstain.data.inputs import blocks
 
 _FAR = 5.0
-"""Spreads from the mean: beyond, values are looked at in the light of the others."""
+"""Standard deviations from the mean beyond which a value is compared with the others."""
 _ABSURD = 1000.0
-"""As often as far as the others are: of pixels up to 255 none is, where most are 0 and a few 1."""
+"""A value is absurd if it lies this many times as far from the mean as the others do.
+
+Pixels up to 255 are not, where most are 0 and a few are 1.
+"""
 _TAME = 10.0
-"""Spreads from the mean that a value may have at least, whatever the training data had."""
+"""Smallest limit of a column, in standard deviations, whatever the training data had."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +27,25 @@ class Spread:
     mean: Tensor
     std: Tensor
     limit: Tensor
-    """How far from the mean a standardised value is let go: none that is not absurd goes beyond.
+    """Largest standardised value that is not absurd; larger ones are clipped to it.
 
-    Not at all in a column that never varied: no weight was learnt for it.
+    0 for a column that never varied: no weight was learnt for it.
     """
     missing: Tensor
-    """How many values are."""
+    """How many values are missing."""
 
     def is_beyond(self, rows: Tensor) -> Tensor:
-        """Which values lie too far out to be taken at their word."""
+        """Which values lie beyond the limit of their column."""
         return is_beyond((rows - self.mean) / self.std, self.limit)
 
 
 def is_beyond(standardised: Tensor, limit: Tensor) -> Tensor:
-    """Which values go beyond the limit of their column, where it has one but 0."""
+    """Which values go beyond the limit of their column, if that is not 0."""
     return (standardised.abs() > limit) & (limit > 0)
 
 
 def spread_of(inputs: Inputs) -> Spread:
-    """Mean and standard deviation of what is there and not absurd.
+    """Mean and standard deviation of the values that are neither missing nor absurd.
 
     Values that lie a thousand times as far from the others as these from each other (1e30 among
     heights) would make them all alike. Where the others are all the same there is nothing to lose:
@@ -104,7 +107,7 @@ class _Moments:
 
 
 def _moments(inputs: Inputs, low: Tensor, high: Tensor) -> _Moments:
-    """In float64, in two passes over blocks, so that lazy tables do too."""
+    """In float64, in two passes over blocks, so that it works for lazy tables too."""
     total = missing = count = squares = distances = torch.zeros((), dtype=torch.float64)
     smallest, largest = torch.tensor(math.inf), torch.tensor(-math.inf)
     for rows in blocks(inputs):

@@ -1,4 +1,4 @@
-"""New tables must hold in every column what that of the training held: numbers, or dates."""
+"""Checks that the columns of a new table hold what they held in training: numbers, or dates."""
 
 import math
 import re
@@ -23,7 +23,7 @@ def check_no_texts(
     categories: Mapping[str, Sequence[str]],
     dates: Sequence[str] | None,
 ) -> None:
-    """Raise where a column of numbers or dates now holds texts: one is enough to make it so.
+    """Raise where a column of numbers or dates now holds texts; one text is enough.
 
     Args:
         data: the new table.
@@ -70,7 +70,7 @@ def is_number(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text by itself is a day or moment that there is.
+    """Whether a text by itself is a date, with or without a time, that exists.
 
     >>> [is_date(text) for text in ("2023-02-28", "2023-02-30", "20230228", "28/02/2023")]
     [True, False, False, False]

@@ -25,7 +25,7 @@ _FORMS = {
     "write dates as 2024-02-29": re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}( .*)?"),
     "write numbers as 1234.5": re.compile(r"[^\w.]*\d[\d.,' ]*[^\w.]*"),  # $1,234.50 and 12%
 }
-"""What texts may be meant to be that the reader does not take for it: which is the month?"""
+"""Forms of texts that are probably dates or numbers, but that the reader cannot be sure of."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class TableEncoder(Encoder):
     gaps: tuple[int, ...] = ()
     """Columns with missing values, by number."""
     dates: tuple[str, ...] | None = None
-    """Columns of dates, which are numbers too; None of an earlier encoder, which did not say."""
+    """Columns of dates, which are numbers too; None for an encoder of an earlier version."""
     limit: Tensor | None = None
-    """How far from 0 numbers may go; None of an earlier encoder, which let them go anywhere."""
+    """How far from 0 numbers may go; None for an encoder of an earlier version: no limit."""
     kind: Kind = "table"
 
     @classmethod
@@ -127,7 +127,7 @@ class TableEncoder(Encoder):
             )
 
     def too_far(self, data: LabeledData) -> list[str]:
-        """Columns with values that lie too far out to be taken at their word, each with the first.
+        """Columns with values beyond the limit, each with the first of them.
 
         >>> rows = torch.arange(40.0)[:, None]
         >>> rows[7] = 1e30
@@ -150,15 +150,15 @@ class TableEncoder(Encoder):
                 row = int(far[:, k].nonzero()[0])
                 first.setdefault(k, (start + row, float(values[row, k])))
             start += len(rows)
-        told = []
+        found = []
         for k, name in self._numbered():
             if k in first and name not in self.categories:
                 row, value = first[k]
                 read = data.read(name, value)
                 shown = f"{read:.7g}" if isinstance(read, float) else read
                 more = f" and {int(count[k]) - 1:,} more" if count[k] > 1 else ""
-                told.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
-        return told
+                found.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
+        return found
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -199,7 +199,7 @@ class TableEncoder(Encoder):
         return list(enumerate(self.columns or [""] * len(self.mean)))
 
     def _order(self, columns: Sequence[str], width: int) -> tuple[int, ...]:
-        """Where the columns of the model stand in the new data; by position when names lack."""
+        """Where the columns of the model stand in the new data; in order if they have no names."""
         if self.columns and columns:
             missing = [name for name in self.columns if name not in columns]
             if missing:
@@ -218,7 +218,7 @@ class TableEncoder(Encoder):
 
 
 def _check_repeated(data: LabeledData) -> None:
-    """Raise where texts are no categories: hardly any two rows share one."""
+    """Raise where texts are not categories, as hardly any two rows have the same."""
     for name, known in data.categories.items():
         if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
             words = [text for text in known if not is_number(text) and not is_date(text)]

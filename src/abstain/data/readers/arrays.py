@@ -1,4 +1,4 @@
-"""Arrays, `.npz` files, DataFrames and any other object that holds data."""
+"""Arrays in memory, `.npz` files and DataFrames."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,33 +23,6 @@ from abstain.support.wording import some
 
 _INPUT_KEYS = ("x", "inputs", "features", "images", "data")
 _LABEL_KEYS = ("y", "label", "labels", "target", "targets")
-
-
-def read_object(source: object, options: Options) -> LabeledData:
-    """Data that are already in memory, told apart by what they are."""
-    family = type(source).__module__.partition(".")[0]
-    if family == "datasets":
-        from abstain.data.readers.hub import read_dataset
-
-        return read_dataset(source, options)
-    pick(options.split, ["train"], "data in memory")
-    if isinstance(source, tuple) and len(source) == 2:
-        return _read_pair(*source, options)
-    if family == "pandas":
-        return read_frame(source, options)
-    if isinstance(source, torch.utils.data.Dataset):
-        from abstain.data.readers.torch_datasets import read_torch
-
-        return read_torch(source, options)
-    if isinstance(source, Tensor | np.ndarray | list) and not options.labelled:
-        return read_arrays(source, None)
-    raise DataError(
-        "must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "
-        f"got {type(source).__name__}",
-        argument="source",
-        remedy="X alone needs {labelled}",
-        labelled=False,
-    )
 
 
 def read_arrays(
@@ -216,7 +189,8 @@ def read_frame(source: object, options: Options) -> LabeledData:
     )
 
 
-def _read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
+def read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
+    """Inputs and their labels, `(X, y)`; X may be a DataFrame."""
     if type(inputs).__module__.partition(".")[0] == "pandas" and hasattr(inputs, "columns"):
         column = "label" if "label" not in inputs.columns else "__label__"
         frame = inputs.assign(**{column: _as_labels(labels)})  # type: ignore[attr-defined]

@@ -44,7 +44,7 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
 
 
 def _table_bytes(path: Path) -> int:
-    """What the table will take in memory, from the file's own account where it keeps one."""
+    """What the table will take in memory, from the metadata of the file where it has any."""
     if path.suffix.lower() != ".parquet":
         return path.stat().st_size
     import pyarrow as pa
@@ -162,7 +162,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
 
 
 def _check_utf8(table: "pa.Table | pa.RecordBatch", path: Path) -> None:
-    """Arrow takes the bytes of JSONL and Parquet on trust, and makes a CSV's odd column binary."""
+    """Arrow does not check texts of JSONL and Parquet, and reads odd columns of a CSV as binary."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -200,7 +200,7 @@ def _together(files: Sequence[Path], tables: "Sequence[pa.Table]") -> "pa.Table"
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
-    """Say what is wrong with a file: its bytes are not UTF-8, or what the reader said."""
+    """What is wrong with a file: a line that is not UTF-8, or the error of the reader."""
     has_bytes = not isinstance(error, OSError)
     if has_bytes and path.suffix.lower() in TABLE_SUFFIXES and path.suffix.lower() != ".parquet":
         with path.open("rb") as stream:

@@ -134,7 +134,7 @@ def _found(table: "pa.Table", apart: Sequence[str]) -> list[str]:
 
 
 def _is_index(table: "pa.Table", name: str) -> bool:
-    """Whether pandas wrote it to number the rows, which in sorted data gives every label away."""
+    """Whether pandas wrote it to number the rows: in sorted data it would reveal every label."""
     import pyarrow.types as types
 
     if name.startswith("__"):  # in Parquet
@@ -146,7 +146,7 @@ def _is_index(table: "pa.Table", name: str) -> bool:
 
 
 def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> Choice | None:
-    """The column that is called what it is, if one is."""
+    """The column whose name is that of its kind, if there is one."""
     for kind, preferred in _PREFERRED.items():
         called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
         if len(called) == 1:

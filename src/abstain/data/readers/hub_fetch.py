@@ -1,4 +1,4 @@
-"""Fetching a data set from the Hugging Face hub, and one line that says why it cannot be had."""
+"""Fetching a data set from the Hugging Face hub, and one line on why it cannot be fetched."""
 
 import errno
 import functools
@@ -39,7 +39,7 @@ def fetch(name: str) -> "datasets.DatasetDict":
                 raise _unreachable(name, silence, error) from error
             raise _failed(name, error) from error
     if silence is not None and not offline:
-        _tell_once(name, silence)
+        _warn_once(name, silence)
     return found
 
 
@@ -76,7 +76,7 @@ def _ask(name: str, path: str) -> str | None:
         except HfHubHTTPError as error:
             answer = error.response
             if isinstance(error, RepositoryNotFoundError) or answer.status_code == 401:
-                raise _not_open(name, says=answer.headers.get("X-Error-Message")) from error
+                raise _not_open(name, reason=answer.headers.get("X-Error-Message")) from error
             return _why(error)
         except Exception as error:
             if _is_of_disk(error):
@@ -103,7 +103,7 @@ def _offline(library: ModuleType, wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The libraries warn of every attempt; in the end one line says it all."""
+    """The libraries warn of every attempt; one line at the end is enough."""
     loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -117,7 +117,7 @@ def _quiet() -> Iterator[None]:
 
 
 @functools.cache
-def _tell_once(name: str, silence: str) -> None:
+def _warn_once(name: str, silence: str) -> None:
     _log.warning("the hub cannot be reached (%s): taking hf:%s as last fetched", silence, name)
 
 
@@ -131,7 +131,7 @@ def _unreachable(name: str, silence: str, error: Exception) -> DataError:
     )
 
 
-def _not_open(name: str, *, gated: bool = False, says: str | None = None) -> DataError:
+def _not_open(name: str, *, gated: bool = False, reason: str | None = None) -> DataError:
     from huggingface_hub import constants
 
     log_in = "log in with `hf auth login`, or set HF_TOKEN"
@@ -140,10 +140,10 @@ def _not_open(name: str, *, gated: bool = False, says: str | None = None) -> Dat
         return DataError(
             f"hf:{name} is gated: accept its terms at {page} and {log_in}", argument="source"
         )
-    told = f" (the hub says: {says})" if says else ""
+    because = f" (the hub says: {reason})" if reason else ""
     return DataError(
         f"must be a data set of the hub that you may read, got hf:{name}, which does not "
-        f"exist or is private{told}; check {page}, or {log_in}",
+        f"exist or is private{because}; check {page}, or {log_in}",
         argument="source",
     )
 

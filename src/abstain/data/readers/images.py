@@ -43,7 +43,7 @@ class Images:
     keep: list[int]
     skipped: tuple[str, ...]
     scaled: bool = False
-    """Whether they had several sizes and were scaled to one without being told to."""
+    """Whether they had several sizes and were scaled to one that nobody asked for."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class LazyImages:
 def decode(
     blob: bytes, channels: int | None = None, resize: tuple[int, int] | None = None
 ) -> NDArray[np.uint8]:
-    """One image as uint8 (channels, height, width): grey stays one channel unless told otherwise.
+    """One image as uint8 (channels, height, width): grey stays one channel by default.
 
     Args:
         blob: the encoded image.
@@ -109,7 +109,8 @@ def read_images(
 ) -> Images:
     """Decode all images when they fit in the budget; else look at each header and stay lazy.
 
-    Images of several sizes are scaled to a common one, unless each is to keep its own.
+    Images of several sizes are scaled to `image_size`, or to a common size by default; with
+    `own_size`, each keeps its own.
     """
     require("PIL", "an image")
     if len(blobs) == 0:
@@ -266,9 +267,9 @@ def _upright(blob: bytes, side: int | None = None) -> "Image":
 
 
 def _turned(image: "Image") -> int:
-    """How a camera was held, from 1 (upright) to 8; only cameras' formats say so."""
-    said = image.getexif().get(0x0112, 1) if image.format in ("JPEG", "MPO") else 1
-    return said if said in range(1, 9) else 1
+    """How a camera was held, from 1 (upright) to 8; only formats of cameras hold it."""
+    turned = image.getexif().get(0x0112, 1) if image.format in ("JPEG", "MPO") else 1
+    return turned if turned in range(1, 9) else 1
 
 
 def _is_grey(image: "Image") -> bool:

@@ -189,7 +189,7 @@ def _ids(table: "pa.Table") -> Sequence[str]:
 
 
 def _embedded(column: "pa.ChunkedArray") -> bool:
-    """Whether the images lie in the table, so that its bytes say all about them."""
+    """Whether the images lie in the table, so that its bytes identify them."""
     import pyarrow.compute as pc
     import pyarrow.types as types
 
