@@ -54,6 +54,7 @@ def audit(
     features: object = None,
     probabilities: npt.ArrayLike | None = None,
     model: torch.nn.Module | None = None,
+    backbone: str | None = None,
     test: object = None,
     reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -77,6 +78,8 @@ def audit(
             example from cross-validation: nothing is trained then. Classes are in sorted order,
             as in scikit-learn, or named by the columns of a DataFrame.
         model: A torch classifier of your own, as for `abstain.train`.
+        backbone: The pretrained network by whose features images and texts are seen, as for
+            `abstain.train`; `auto` by default.
         test: A source whose labels are right, for the training curves only.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
@@ -123,6 +126,7 @@ def audit(
     if probabilities is None:
         chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
+        settings["backbone"] = backbone
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         held_out = trained.held_out
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)

@@ -33,6 +33,7 @@ from abstain.auditing.reviewed import (
     rows_of,
 )
 from abstain.data import LabeledData
+from abstain.embed.folds import out_of_sample
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
@@ -272,6 +273,24 @@ class Audit:
         return pair_summary(self.verdict.predicted_label, self.given, self.verdict.is_label_issue)
 
     @cached_property
+    def probabilities(self) -> npt.NDArray[np.float32]:
+        """(N, m) out-of-sample probabilities, in the order of the source.
+
+        Of five linear heads on the features, each judges the samples whose labels it has not seen.
+        They are for other tools that ask for such probabilities; the verdict itself rests on what
+        the training saw of each label, which ranks wrong labels better (docs/backbones.md).
+        """
+        trained = self.trained
+        if trained is None or trained.encoder.sees != "table":
+            raise AbstainError(
+                "probabilities need features: audit with a backbone, or with features=, got "
+                + ("probabilities that were given" if trained is None else "a network of its own")
+            )
+        features = trained.encoder.encode(trained.data)
+        found = out_of_sample(features, trained.data.given, self.data.num_classes)
+        return found.numpy()
+
+    @cached_property
     def issues(self) -> "pa.Table":
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
@@ -335,6 +354,7 @@ class Audit:
             summary["transition"] = self.verdict.transition.round(6).tolist()
         if self.trained:
             summary["method"] = self.trained.recipe.method
+            summary["backbone"] = self.trained.recipe.backbone
             summary["training"] = self.trained.summary()
         if self.detection and (planted := self.planted) is not None:
             worst = int(planted[self.order[: self.budget]].sum())

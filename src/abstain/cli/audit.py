@@ -24,6 +24,8 @@ EXAMPLES = """
 
   abstain audit reviews.csv --label stars     texts or numbers in a table
 
+  abstain audit photos/ --backbone timm:vit_base_patch14_dinov2
+
   abstain audit photos/ --features clip.npy   embeddings of your own
 
   abstain audit digits --flip 0.2             a demo, with planted errors
@@ -55,6 +57,7 @@ def audit(
         float | None,
         typer.Option(help="Noise rate, which --method aes needs.", rich_help_panel=TRAINING),
     ] = None,
+    backbone: options.Backbone = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -89,7 +92,7 @@ def audit(
     the model.
     """
     settings = options_given(
-        rate=rate, model=model, epochs=epochs, batch=batch, precision=precision,
+        rate=rate, backbone=backbone, model=model, epochs=epochs, batch=batch, precision=precision,
         learning_rate=learning_rate, flip=flip, flip_kind=flip_kind,
         seed_noise=seed, seed_init=seed, seed_order=seed,
     )  # fmt: skip
@@ -155,6 +158,7 @@ def _audit(
 
 
 def _print(verdict: "Audit", report: Path) -> None:
+    from abstain.embed.encoder import BackboneEncoder
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -169,7 +173,10 @@ def _print(verdict: "Audit", report: Path) -> None:
         soft_wrap=True,
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
-    lines = {
+    lines = {}
+    if isinstance(encoder := verdict.trained and verdict.trained.encoder, BackboneEncoder):
+        lines["seen by"] = f"{encoder.backbone.name}, {encoder.reason}"
+    lines |= {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
     }

@@ -81,6 +81,15 @@ Model: TypeAlias = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
+Backbone: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="The pretrained network that sees images and texts: small:efficientnet-lite2, "
+        "small:wordllama, small:minilm, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, "
+        "PATH.py:NAME; auto, the default, takes one that is installed; none learns from scratch.",
+        rich_help_panel=TRAINING,
+    ),
+]
 Epochs: TypeAlias = Annotated[
     int | None,
     typer.Option(help="Passes over the data; 15 to 30 by default.", rich_help_panel=TRAINING),

@@ -63,13 +63,22 @@ def new_folder(source: object, what: str, where: str = "runs") -> Path:
 
 def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401
     """What would be run, with everything filled in from the data."""
-    from abstain.data import fit_encoder, load
+    from abstain.data import fit_encoder
+    from abstain.embed.names import NONE
     from abstain.models import default_model
+    from abstain.training.run_sources import load_for, wanted_backbone
 
-    data = load(source, **options)
+    sources = {"train": source, "test": None, "options": options}
+    loaded = load_for(sources, wanted_backbone(recipe, None))
+    data, backbone = loaded.data, loaded.backbone.name
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
-    values = recipe.as_json()
-    values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
+    values = {**recipe.as_json(), "backbone": backbone}
+    by_default = (
+        default_model(data.kind, fit_encoder(data).input_shape)
+        if backbone == NONE
+        else default_model("table", (1,))
+    )
+    values["model"] = recipe.model or by_default
     about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
     if as_json:
         typer.echo(json.dumps({**about, "recipe": values}))

@@ -116,6 +116,7 @@ def train(
         int | None,
         typer.Option(help="Epochs without improvement before ves stops.", rich_help_panel=_METHOD),
     ] = None,
+    backbone: options.Backbone = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -174,7 +175,7 @@ def train(
     """
     settings = options_given(
         payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
-        patience=patience, model=model, epochs=epochs, batch=batch, optimizer=optimizer,
+        patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch, optimizer=optimizer,
         learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, clip=clip,
         precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
@@ -253,6 +254,8 @@ def _resolve(
             remedy="choose a model by {model}",
             model=None,
         )
+    if "model" in settings:  # which learns from the inputs themselves, unless both are given
+        settings = {"backbone": "auto", **settings}
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from abstain.data import Kind
+from abstain.data import Kind, LabeledData
 
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
@@ -58,11 +58,17 @@ class ImageBackbone(Backbone):
             return replace(self, size=_SMALL_INPUT, identity=f"{self.identity}@{_SMALL_INPUT}")
         return self
 
+    def for_data(self, data: LabeledData) -> Self:
+        """The backbone for the images of a data set, judged by its first one."""
+        height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
+        return self.for_images(height, width)
+
     def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
         """Of images as uint8 (channels, height, width), of one size."""
-        if not isinstance(samples, Tensor):
-            samples = torch.stack([torch.as_tensor(sample) for sample in samples])
-        images = samples.to(device)
+        if isinstance(samples, Tensor):
+            images: Tensor = samples.to(device)
+        else:
+            images = torch.stack([torch.as_tensor(sample) for sample in samples]).to(device)
         network = self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         half = device.type == "cuda"
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):

@@ -29,18 +29,20 @@ class BackboneEncoder(Encoder):
     table: TableEncoder
     """Standardises the features, as those of the training part are."""
     columns: tuple[str, ...] = ()
+    reason: str = ""
+    """Why this backbone."""
     show: bool = field(default=False, compare=False)
 
-    sees = "table"
-
     @classmethod
-    def fit(cls, data: LabeledData, backbone: Backbone, *, show: bool = False) -> "BackboneEncoder":
+    def fit(
+        cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
+    ) -> "BackboneEncoder":
         """Embed the training part, and take mean and spread of its features."""
         if isinstance(backbone, ImageBackbone):
-            backbone = backbone.for_images(*torch.as_tensor(data.inputs[0]).shape[-2:])
+            backbone = backbone.for_data(data)
         rows = _rows(embed(data, backbone, show=show))
         table = TableEncoder.fit(_as_table(data, rows))
-        return cls(backbone, table, data.columns, show)
+        return cls(backbone, table, data.columns, reason, show)
 
     @classmethod
     def restore(cls, about: dict[str, Any], folder: Path) -> "BackboneEncoder":
@@ -53,12 +55,18 @@ class BackboneEncoder(Encoder):
                 f"{folder} must find the backbone that it was trained with, {about['identity']}, "
                 f"got {backbone.identity}; install the version of then, or train again"
             )
-        return cls(backbone, TableEncoder.restore(about["table"]), tuple(about["columns"]))
+        table = TableEncoder.restore(about["table"])
+        return cls(backbone, table, tuple(about["columns"]), about["reason"])
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         """Of the inputs, as people know them."""
         return self.backbone.kind
+
+    @property
+    def sees(self) -> Kind:
+        """Features are a table."""
+        return "table"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -91,6 +99,7 @@ class BackboneEncoder(Encoder):
             "identity": self.backbone.identity,
             "size": _size(self.backbone),
             "columns": self.columns,
+            "reason": self.reason,
             "table": json.loads((place / FILE).read_text(encoding="utf-8")),
         }
         (place / FILE).write_text(json.dumps(about), encoding="utf-8")

@@ -119,7 +119,7 @@ def _batches(
     features: Inputs, order: Tensor, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Rows of features and their numbers, in an order."""
-    for taken in order.split(_BATCH):
+    for taken in order.split(_BATCH):  # type: ignore[no-untyped-call]
         if isinstance(features, Tensor):
             rows = features[taken.to(features.device)]
         else:

@@ -82,7 +82,7 @@ class _ImageFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         if hasattr(self.network, "get_image_features"):  # CLIP and its like
-            found: Any = self.network.get_image_features(pixel_values=images)
+            found: Any = self.network.get_image_features(pixel_values=images)  # type: ignore[operator]
             features: Tensor = getattr(found, "pooler_output", found)
             return features
         hidden: Tensor = self.network(pixel_values=images).last_hidden_state

@@ -4,6 +4,7 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
+from abstain.embed.encoder import BackboneEncoder
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.numbers import percent
@@ -72,12 +73,21 @@ def next_steps(audit: Audit) -> dict[str, str]:
     return steps
 
 
+def backbone_of(trained: Trained) -> str:
+    """By what images and texts were seen, and why."""
+    encoder = trained.encoder
+    if not isinstance(encoder, BackboneEncoder):
+        return "its own network, from scratch"
+    return f"{encoder.backbone.name}, {encoder.reason}"
+
+
 def _training(trained: Trained) -> dict[str, object]:
     recipe = trained.recipe
     payoff = recipe.payoff if isinstance(recipe.payoff, str) else f"{recipe.payoff:g}"
     facts: dict[str, object] = {
         "method": recipe.method,
         "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
+        "seen by": backbone_of(trained),
         "model": recipe.model or "a module of your own",
         "epochs": f"{trained.epoch}, of which warm-up {warm_up_epochs(trained)}",
         "batches": f"of {recipe.batch}",

@@ -41,7 +41,7 @@ def network_for(
                 "must be given: the run was begun with a module of your own, got none",
                 argument="model",
             )
-        name = recipe.model or default_model(encoder.kind, encoder.input_shape)
+        name = recipe.model or default_model(encoder.sees, encoder.input_shape)
         if is_own(name):  # the file must still be found from elsewhere
             name = str(Path(name).absolute())
         model = make_model(name, encoder, m, recipe.seed_init)

@@ -169,9 +169,11 @@ class FinishedRun:
     def _defaults(self, source: object) -> dict[str, Any]:
         """What the training said of columns and sizes, where a source has any of its own."""
         trained = self.sources["options"]
-        found = {"label": trained.get("label")}
-        if self.encoder.kind == "image":
+        found: dict[str, Any] = {"label": trained.get("label")}
+        if self.encoder.sees == "image":
             found["image_size"] = self.encoder.input_shape[-2:]
+        elif self.encoder.kind == "image":
+            found["own_size"] = True
         named = isinstance(source, str | os.PathLike)
         if named and Path(os.fspath(source)).suffix.lower() == ".npz":  # type: ignore[call-overload]
             found = {}  # its keys are no columns

@@ -61,6 +61,10 @@ class Recipe:
     batch: int | None = None
     """Samples per step, over all processes together."""
     model: str | None = None
+    backbone: str = "auto"
+    """The pretrained network by whose features images and texts are seen: a name (see
+    `abstain.embed.names`), `auto` for one that is installed, or `none` to learn from scratch, as a
+    named model always does."""
     optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -109,7 +113,7 @@ class Recipe:
         return recipe
 
     def __post_init__(self) -> None:
-        for name in ("method", "model", "noise", "flip_kind"):
+        for name in ("method", "model", "backbone", "noise", "flip_kind"):
             value = getattr(self, name)
             if not isinstance(value, str) and (name != "model" or value is not None):
                 raise AbstainError(f"must be a text, got {value!r}", argument=name)
@@ -271,7 +275,7 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
     def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `as_json` wrote."""
         _check_known(cls, values)
-        values = dict(values)
+        values = {"backbone": "none", **values}  # earlier versions knew no other
         if values.get("payoff") == "inf":
             values["payoff"] = math.inf
         return cls(**values)

@@ -1,5 +1,6 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.arguments import typed
-from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
+from abstain.data import Encoder, LabeledData, fit_encoder
+from abstain.embed.choice import Choice
+from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.names import NONE, backbone_named
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger
 from abstain.training import coteaching
@@ -35,13 +39,21 @@ from abstain.training.network import (
 )
 from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
 from abstain.training.run_folder import RunFolder, began_with
-from abstain.training.run_sources import check_options, load_sources, plant, recalled, remembered
+from abstain.training.run_sources import (
+    check_options,
+    load_for,
+    plant,
+    recalled,
+    remembered,
+    wanted_backbone,
+)
 from abstain.training.step_layout import Layout, fastest_layout
 from abstain.training.task import Task
 from abstain.training.trained import Trained
 
 _Result = TypeVar("_Result")
 
+_log = logging.getLogger(__name__)
 _EVALUATED_NUMBERS = 2**20
 
 
@@ -50,6 +62,7 @@ def train(
     source: object = None,
     recipe: Recipe | None = None,
     *,
+    backbone: str | None = None,
     test: object = None,
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
@@ -65,6 +78,9 @@ def train(
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
         recipe: How; by default the method `auto`, with sizes that fit the data.
+        backbone: The pretrained network by whose features images and texts are seen: `auto` (one
+            that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
+            default.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
@@ -96,8 +112,13 @@ def train(
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
         sources = recalled(about["sources"])
-    data, test_data = _by_all(partial(load_sources, sources), state)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
+    if backbone is not None and about is None:
+        recipe = replace(recipe, backbone=backbone)
+    wanted = wanted_backbone(recipe, model)
+    loaded = _by_all(partial(load_for, sources, wanted, show=show), state)
+    data, test_data = loaded.data, loaded.test
+    recipe = replace(recipe, backbone=loaded.backbone.name)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
         raise AbstainError(
@@ -109,7 +130,8 @@ def train(
             f"data must be those that the run in {place.path} began with, got others from "
             f"{data.name}: put them back, or start a new run"
         )
-    encoder = load_encoder(place.path) if place and about else fit_encoder(data)
+    fitted = partial(_fitted, data, loaded.backbone, show=show)
+    encoder = load_any_encoder(place.path) if place and about else _by_all(fitted, state)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=about is not None)
     if state.is_main_process and about is None:
@@ -181,6 +203,15 @@ def train(
         place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())
     state.wait_for_everyone()
     return trained
+
+
+def _fitted(data: LabeledData, backbone: Choice, *, show: bool) -> Encoder:
+    """The encoder of a training, fitted to its data."""
+    if backbone.name == NONE:
+        return fit_encoder(data)
+    _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
+    network = backbone_named(backbone.name, data.kind)
+    return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
 
 
 def _check(recipe: object, model: object, save_every: float) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from abstain.data import Encoder, LabeledData, load_encoder
+from abstain.data import Encoder, LabeledData
+from abstain.embed.encoder import load_any_encoder
 from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.noise import NoiseManifest
@@ -189,7 +190,7 @@ class RunFolder:
             raise AbstainError(
                 f"{self.path} holds no model yet: its training has not ended; resume it"
             )
-        encoder = load_encoder(self.path)
+        encoder = load_any_encoder(self.path)
         classes = tuple(about["classes"])
         model = make_model(about["recipe"]["model"], encoder, len(classes), seed=0)
         weights: dict[str, Tensor] = load_checkpoint(self.path / _MODEL).tensors

@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from abstain import noise
 from abstain.data import LabeledData, load, splits
 from abstain.data.features import are_numbers, is_feature_file, name_of
 from abstain.data.source_options import divided, fitting, with_absolute_paths
+from abstain.embed.choice import Choice, choose
+from abstain.embed.names import AUTO, NONE, check_name
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean
 from abstain.training.recipe import Recipe
@@ -40,6 +42,54 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
             raise AbstainError(f"arguments of {verb.__name__} must be known, got {name!r}{near}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a training begins with."""
+
+    data: LabeledData
+    test: LabeledData | None
+    """Data with right labels to look at, where there are any."""
+    backbone: Choice
+    """By what images and texts are seen."""
+
+
+def load_for(sources: Mapping[str, Any], backbone: str, *, show: bool = False) -> Loaded:
+    """The data of a training, as its backbone needs them.
+
+    Args:
+        sources: What the user named, and how to read it.
+        backbone: A name, `auto` or `none`.
+        show: Show progress, where there is a terminal.
+    """
+    check_name(backbone)
+    if backbone == NONE:
+        data, test = load_sources(sources)
+        return Loaded(data=data, test=test, backbone=Choice(NONE, ""))
+    data, test = load_sources(_with(sources, own_size=True))
+    if data.kind == "table" and backbone != AUTO:
+        raise AbstainError(
+            f"must be left out for {data.name}, which holds numbers, got {backbone}",
+            argument="backbone",
+        )
+    choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
+    if choice.name == NONE and data.kind == "image":
+        data, test = load_sources(sources)
+    return Loaded(data=data, test=test, backbone=choice)
+
+
+def wanted_backbone(recipe: Recipe, model: torch.nn.Module | None) -> str:
+    """The backbone that a recipe asks for.
+
+    A network that was named, or given, learns from the inputs themselves by default.
+    """
+    has_network = recipe.model is not None or model is not None
+    return NONE if recipe.backbone == AUTO and has_network else recipe.backbone
+
+
+def _with(sources: Mapping[str, Any], **options: object) -> dict[str, Any]:
+    return {**sources, "options": {**sources["options"], **options}}
+
+
 def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
     """The training data and, where there are any, those with right labels to look at."""
     source, test, options = sources["train"], sources["test"], reading(sources)
@@ -62,7 +112,7 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     if isinstance(test, LabeledData | None):
         return data, test
     as_trained: dict[str, Any] = {"classes": data.classes, "categories": data.categories}
-    if data.kind == "image":  # as predict does
+    if data.kind == "image" and not options.get("own_size"):  # as predict does
         as_trained |= fitting(test, {"image_size": image_size(data)})
     try:
         split = "test" if "test" in splits(test) else "train"

@@ -25,6 +25,11 @@ class Encoder(ABC):
     """Of columns that hold categories: those of the training data."""
 
     @property
+    def sees(self) -> Kind:
+        """The kind of what the model is given: features of a backbone are a table."""
+        return self.kind
+
+    @property
     @abstractmethod
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample as the model sees it."""
