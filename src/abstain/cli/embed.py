@@ -56,13 +56,13 @@ def embed(
         typer.echo(json.dumps({**about, "folder": str(place)}))
         return
     console = Console(highlight=False)
-    rate = f"{about['samples'] / max(about['seconds'], 1e-9):,.0f} samples/s"
-    made = f"{about['made']:,} made" + (
-        f" ({rate}, {about['limit']} was the limit)" * (about["made"] > 0)
-    )
+    made = "all from the cache"
+    if about["made"]:
+        rate = about["made"] / max(about["seconds"], 1e-9)
+        made = f"{about['made']:,} made now, {rate:,.0f} a second; the limit was {about['limit']}"
     for line in (
         f"{about['samples']:,} samples by {about['backbone']} ({about['reason']}): "
-        f"{about['columns']:,} features each, {made}.",
+        f"{about['columns']:,} features each ({made}).",
         f"Audit by them: abstain audit {source} --features {place / 'features.npy'}",
     ):
         console.print(line, soft_wrap=True, markup=False)
