@@ -176,7 +176,8 @@ def train(
     settings = options_given(
         payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
         patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch,
-        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, clip=clip,
+        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
+        schedule=schedule, clip=clip,
         precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
     )  # fmt: skip
