@@ -84,7 +84,9 @@ def test_every_kind_of_source_is_learnt_and_its_model_used_again(
     request, tmp_path, kind, model, epochs
 ):
     source = request.getfixturevalue(kind)
-    trained = train(source, Recipe(epochs=epochs, batch=8), folder=tmp_path / "run")
+    trained = train(
+        source, Recipe(epochs=epochs, batch=8, backbone="none"), folder=tmp_path / "run"
+    )
     assert trained.recipe.model == model
     predicted, given = predicted_classes(tmp_path / "run", source)
     assert (predicted == given).double().mean() > 0.9
@@ -97,8 +99,8 @@ def test_every_kind_of_source_is_learnt_and_its_model_used_again(
 def test_lazy_inputs_train_what_resident_ones_train(request, tmp_path, kind):
     source = request.getfixturevalue(kind)
     recipe = Recipe(epochs=2, warm_up=1, batch=7, precision="fp32", memory_format="contiguous")
-    resident = train(source, recipe, cache_dir=tmp_path / "one")
-    lazy = train(source, recipe, memory_budget=1, cache_dir=tmp_path / "two")
+    resident = train(source, recipe, backbone="none", cache_dir=tmp_path / "one")
+    lazy = train(source, recipe, backbone="none", memory_budget=1, cache_dir=tmp_path / "two")
     if kind != "reviews":
         assert isinstance(resident.data.inputs, torch.Tensor)
     assert not isinstance(lazy.data.inputs, torch.Tensor | list)
@@ -396,7 +398,7 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
             for number, path in enumerate(sorted((photos / colour).iterdir())):
                 image = Image.open(path).resize((side + number % 3, side))
                 image.save(tmp_path / "split" / part / colour / path.name)
-    trained = train(tmp_path / "split", SHORT, folder=tmp_path / "run")
+    trained = train(tmp_path / "split", SHORT, backbone="none", folder=tmp_path / "run")
     assert trained.encoder.input_shape == (3, 20, 21)
     assert trained.test_accuracy is not None  # scaled to the size of the training
     assert "images of split have several sizes and are scaled to 20×21 pixels" in caplog.text

@@ -49,7 +49,7 @@ class BackboneEncoder(Encoder):
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
         backbone = backbone_named(about["backbone"], about["of"])
         if isinstance(backbone, ImageBackbone):
-            backbone = backbone.for_images(*about["size"])
+            backbone = backbone.at(about["size"])
         if backbone.identity != about["identity"]:
             raise DataError(
                 f"{folder} must find the backbone that it was trained with, {about['identity']}, "
@@ -97,7 +97,7 @@ class BackboneEncoder(Encoder):
             "of": self.kind,
             "backbone": self.backbone.name,
             "identity": self.backbone.identity,
-            "size": _size(self.backbone),
+            "size": getattr(self.backbone, "size", None),
             "columns": self.columns,
             "reason": self.reason,
             "table": json.loads((place / FILE).read_text(encoding="utf-8")),
@@ -130,7 +130,3 @@ def _as_table(data: LabeledData, rows: Inputs) -> LabeledData:
     return LabeledData(
         inputs=rows, given=data.given, classes=data.classes, ids=data.ids, kind="table"
     )
-
-
-def _size(backbone: Backbone) -> tuple[int, int]:
-    return (backbone.size, backbone.size) if isinstance(backbone, ImageBackbone) else (0, 0)

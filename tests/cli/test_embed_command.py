@@ -1,0 +1,66 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from abstain.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"{'a goal' if k % 2 else 'the bank'} {k},{'sport' if k % 2 else 'money'}"
+        for k in range(30)
+    ]
+    (tmp_path / "news.csv").write_text("\n".join(["text,label", *rows]))
+    return tmp_path
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as leaving:
+        main([str(x) for x in arguments])
+    return leaving.value.code
+
+
+def test_features_are_written_in_the_order_of_the_source(here, capsys):
+    assert run("embed", "news.csv", "--out", "out") == 0
+    features = np.load(here / "out" / "features.npy")
+    table = pq.read_table(here / "out" / "samples.parquet")
+    assert features.shape == (30, 256)
+    assert table.column("label").to_pylist()[:2] == ["money", "sport"]
+    assert "30 made now" in capsys.readouterr().out
+    assert run("embed", "news.csv", "--out", "again") == 0
+    assert "all from the cache" in capsys.readouterr().out
+    np.testing.assert_array_equal(features, np.load(here / "again" / "features.npy"))
+
+
+def test_features_written_can_be_audited(here, capsys):
+    run("embed", "news.csv", "--out", "out", "--json")
+    about = json.loads(capsys.readouterr().out)
+    assert about["backbone"] == "small:wordllama"
+    code = run(
+        *("audit", "news.csv", "--features", "out/features.npy", "--epochs", 4, "--out", "audit")
+    )
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["news.csv", "--backbone", "resnet"], "--backbone must be small:NAME, timm:NAME"),
+        (["digits"], "--backbone must be named for digits"),
+        (
+            ["news.csv", "--backbone", "small:efficientnet-lite2"],
+            "--backbone must be one for texts",
+        ),
+        (["news.csv", "--backbone", "hf:nowhere/at-all"], "--backbone must name a model that is"),
+        (["news.csv", "--out", "."], "--out must be a new or empty folder"),
+    ],
+)
+def test_what_cannot_be_embedded_is_one_line(capsys, monkeypatch, arguments, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert run("embed", *arguments) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")

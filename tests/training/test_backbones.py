@@ -1,0 +1,128 @@
+"""Trainings that see their inputs by a backbone: run_sources.py, run.py, predict_run.py."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from abstain import AbstainError, Recipe, audit, predict_from, train
+from abstain.embed.encoder import BackboneEncoder
+
+SHORT = Recipe(epochs=6, warm_up=1, batch=8, precision="fp32")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two colours, in photos of several sizes."""
+    rng = np.random.default_rng(0)
+    for colour, base in (("green", (40, 180, 60)), ("red", (190, 50, 40))):
+        (tmp_path / "photos" / colour).mkdir(parents=True)
+        for number in range(12):
+            shape = (20 + number % 3, 24, 3)
+            pixels = np.clip(rng.normal(base, 25, shape), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / colour / f"{number}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    rng = np.random.default_rng(0)
+    words = {"sport": ["goal", "match", "team"], "money": ["stocks", "bank", "oil"]}
+    lines = ["text,label"]
+    for number in range(40):
+        label = "sport" if number % 2 else "money"
+        lines.append(f"{' '.join(rng.choice(words[label], 5))} {number},{label}")
+    (tmp_path / "reviews.csv").write_text("\n".join(lines))
+    return tmp_path / "reviews.csv"
+
+
+@pytest.mark.parametrize(
+    ("source", "backbone", "columns"),
+    [("photos", "small:efficientnet-lite2", 1280), ("reviews", "small:wordllama", 256)],
+)
+def test_photos_and_texts_are_seen_by_a_backbone_and_predicted_again(
+    request, tmp_path, source, backbone, columns
+):
+    source = request.getfixturevalue(source)
+    trained = train(source, SHORT, folder=tmp_path / "run")
+    assert trained.recipe.backbone == backbone
+    assert trained.recipe.model == "mlp"
+    assert trained.encoder.input_shape == (columns,)
+    predictions = predict_from(tmp_path / "run", source, compare=True)
+    assert (predictions.predicted == predictions.given).mean() > 0.9
+    again = predict_from(trained, source, compare=True)
+    np.testing.assert_allclose(predictions.confidence, again.confidence, atol=1e-5)
+
+
+def test_photos_keep_their_sizes_for_a_person_to_see(photos):
+    trained = train(photos, SHORT)
+    sizes = {tuple(trained.data.inputs[k].shape[1:]) for k in range(len(trained.data))}
+    assert sizes == {(20, 24), (21, 24), (22, 24)}
+
+
+def test_a_test_split_is_seen_by_the_same_backbone(photos, tmp_path):
+    (tmp_path / "split").mkdir()
+    photos.rename(tmp_path / "split" / "train")
+    (tmp_path / "split" / "test").symlink_to(tmp_path / "split" / "train")
+    trained = train(tmp_path / "split", SHORT)
+    assert trained.test_accuracy > 0.9
+
+
+def test_a_training_that_is_taken_up_again_gives_the_same(reviews, tmp_path):
+    whole = train(reviews, SHORT, folder=tmp_path / "whole")
+    train(reviews, SHORT, folder=tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["recipe"]["backbone"] == "small:wordllama"
+    (tmp_path / "run" / "model.safetensors").unlink()
+    resumed = train(folder=tmp_path / "run", resume=True)
+    for name, weights in whole.model.state_dict().items():
+        assert torch.equal(weights, resumed.model.state_dict()[name])
+
+
+def test_a_named_model_learns_from_the_inputs_themselves(reviews):
+    trained = train(reviews, Recipe(epochs=2, warm_up=1, batch=8, model="lstm"))
+    assert trained.recipe.backbone == "none"
+    assert not isinstance(trained.encoder, BackboneEncoder)
+
+
+def test_a_run_of_before_there_were_backbones_is_taken_up_without_one():
+    values = Recipe(backbone="auto").as_json()
+    del values["backbone"]
+    assert Recipe.from_json(values).backbone == "none"
+
+
+def test_weights_that_changed_since_are_refused(reviews, tmp_path):
+    train(reviews, SHORT, folder=tmp_path / "run")
+    path = tmp_path / "run" / "encoder.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, "identity": "small:wordllama-of-another-day"}))
+    with pytest.raises(AbstainError, match="must find the backbone that it was trained with"):
+        predict_from(tmp_path / "run", reviews)
+
+
+def test_a_backbone_for_a_table_is_refused():
+    table = (np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2)
+    with pytest.raises(AbstainError, match="backbone must be left out for"):
+        train(table, SHORT, backbone="small:wordllama")
+
+
+def test_probabilities_of_an_audit_have_not_seen_the_labels(reviews):
+    found = audit(reviews, SHORT)
+    assert found.probabilities.shape == (40, 2)
+    np.testing.assert_allclose(found.probabilities.sum(1), 1, atol=1e-5)
+    given = found.data.given.numpy()
+    assert (found.probabilities.argmax(1) == given).mean() > 0.9
+    assert found.summary()["backbone"] == "small:wordllama"
+
+
+def test_probabilities_need_features(photos):
+    found = audit(photos, SHORT, backbone="none")
+    with pytest.raises(AbstainError, match="probabilities need features"):
+        found.probabilities  # noqa: B018
