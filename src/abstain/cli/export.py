@@ -19,18 +19,20 @@ EXAMPLES = """
 
   abstain export audits/photos-… --to label-studio --out tasks.json
 
+  abstain export audits/photos-… --to corrected --out corrected.csv
+
   abstain export audits/photos-… --to cleaned --fix drop --out clean.csv
 
   abstain export audits/photos-… --to cleaned --min-confidence 0.9 --unsure drop
 """
 
 _NOTHING: dict[str, int] = {}
-_TARGETS = ("csv", "parquet", "label-studio", "cleaned")
+_TARGETS = ("csv", "parquet", "label-studio", "cleaned", "corrected")
 
 
 def export(
     audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
-    to: Annotated[str, typer.Option(help="csv, parquet, label-studio or cleaned.")],
+    to: Annotated[str, typer.Option(help="csv, parquet, label-studio, cleaned or corrected.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; a new name by default.")
     ] = None,
@@ -44,8 +46,9 @@ def export(
     fix: Annotated[
         str | None,
         typer.Option(
-            help="For cleaned: drop the flagged samples, relabel them where sure (default), or "
-            "weight every sample by how probably its label is right."
+            help="For cleaned: drop the flagged samples, relabel them where sure (default), "
+            "weight every sample by how probably its label is right, or take only what was "
+            "reviewed."
         ),
     ] = None,
     min_confidence: Annotated[
@@ -62,6 +65,10 @@ def export(
         str | None,
         typer.Option(help="For label-studio: what stands before an image's path in its address."),
     ] = None,
+    copies: Annotated[
+        bool,
+        typer.Option("--copies", help="For corrected, into a folder of images: copies, no links."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -69,17 +76,19 @@ def export(
     """Write the verdict of an audit for other programs, or the data set with its labels repaired.
 
     What is cleaned keeps the form of its source, so that abstain train takes it; an image folder
-    becomes a CSV of paths and labels, a weighted set has a column for --weights weight.
+    becomes a CSV of paths and labels, a weighted set has a column for --weights weight. Corrected
+    is what a review decided, and nothing else: all rows with the new column corrected_label, or, of
+    images, a folder, with the log of decisions beside.
     """
     if to not in _TARGETS:
         raise AbstainError(f"to must be one of {', '.join(_TARGETS)}, got {to!r}")
     _check(
         to,
         {"cleaned": {"--fix": fix, "--min-confidence": min_confidence, "--unsure": unsure},
-         "label-studio": {"--url": url}},
+         "label-studio": {"--url": url}, "corrected": {"--copies": copies or None}},
     )  # fmt: skip
-    if to == "cleaned" and flagged is not None:
-        raise AbstainError("--flagged and --all are not for cleaned, which is the whole data set")
+    if to in ("cleaned", "corrected") and flagged is not None:
+        raise AbstainError(f"--flagged and --all are not for {to}, which is the whole data set")
     for name, value in (("--min-confidence", min_confidence), ("--unsure", unsure)):
         if value is not None and fix not in (None, "relabel"):
             raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
@@ -88,6 +97,10 @@ def export(
     from abstain.support.wording import many
 
     saved = SavedAudit.open(audit)
+    from abstain.review.export import export_corrected, to_be_dropped
+    from abstain.review.sharing import share_decisions
+
+    share_decisions(saved.folder)
     sure = SURE_ENOUGH if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":
@@ -106,6 +119,7 @@ def export(
             fix or "relabel",  # type: ignore[arg-type]
             min_confidence=sure,
             unsure=unsure or "keep",  # type: ignore[arg-type]
+            dropped=to_be_dropped(saved.folder),
         )
         rows = written.rows
         done = {
@@ -115,6 +129,10 @@ def export(
         }
         weights = {"weights": WEIGHT} if fix == "weight" else {}
         after = "Train on it: " + command("train", place, {**written.reading, **weights})
+    elif to == "corrected":
+        written = export_corrected(saved, place, copies=copies)
+        rows, after = written.rows, ""
+        done = {"corrected": written.relabelled, "dropped": written.dropped}
     else:
         from abstain.report.export import export_issues
 
@@ -127,7 +145,7 @@ def export(
     console = Console(highlight=False)
     words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--unsure drop)"}
     if done.get("dropped"):
-        del done["unsure"]  # these are they
+        done.pop("unsure", None)  # these are they
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {many(rows, 'row')}{changes}", soft_wrap=True, markup=False)
     if after:
@@ -146,7 +164,8 @@ def _new_file(saved: "SavedAudit", to: str) -> Path:
     """A name of its own that is free: what nobody named is not written over."""
     from abstain.report.export import default_suffix
 
-    suffix = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json"}.get(to)
+    endings = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json", "corrected": ".csv"}
+    suffix = endings.get(to)
     if suffix is None:
         source = str(saved.summary["sources"]["train"])
         suffix = default_suffix(source, saved.summary["inputs"])
