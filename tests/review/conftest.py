@@ -4,12 +4,14 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
+from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.review.app import make_app
 from abstain.review.session import Session
 
 from audits import FLIPPED, write_images, write_texts
 
+PLAIN = Recipe(epochs=8, warm_up=1)
 HERE = {"origin": "http://127.0.0.1:8700"}
 
 
@@ -18,7 +20,7 @@ def made(tmp_path_factory):
     """Audits of images and of texts, made once; a test gets copies."""
     place = tmp_path_factory.mktemp("made")
     write_images(place / "photos", per_class=30)
-    audit(place / "photos", FLIPPED, folder=place / "of-photos")
+    audit(place / "photos", PLAIN, folder=place / "of-photos")
     write_texts(place / "reviews.csv")
     audit(place / "reviews.csv", FLIPPED, folder=place / "of-texts", label="stars", features="text")
     return place

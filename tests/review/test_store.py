@@ -165,7 +165,7 @@ for line in sys.stdin:
 
 
 def test_kill_loses_no_acknowledged_decision(tmp_path):
-    """1,000 decisions, the process killed at random moments, what was not acknowledged sent again."""
+    """1,000 decisions; killed at random moments; what was not acknowledged is sent again."""
     path, rng = tmp_path / "review.sqlite", random.Random(0)
     todo, acknowledged, kills = [str(k) for k in range(1000)], [], 0
     while todo:
