@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -72,16 +73,10 @@ def test_the_file_of_the_source_keeps_its_columns_and_gets_a_new_one(texts, tmp_
     export_corrected(saved, tmp_path / "out.parquet")
     table = pq.read_table(tmp_path / "out.parquet").to_pydict()
     assert list(table)[:3] == ["stars", "text", "place"]
-    source = rows_of(saved.summary["sources"]["train"] and _path(saved))
+    source = rows_of(Path(saved.summary["sources"]["train"]))
     assert table["text"] == [row["text"] for row in source]
     assert table["corrected_label"][:2] == ["bad", "bad"]
     assert table["decided_by"][:3] == ["ann", "ann", None]
-
-
-def _path(saved):
-    from pathlib import Path
-
-    return Path(saved.summary["sources"]["train"])
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -97,12 +92,13 @@ def test_an_image_folder_is_one_to_train_on(reviewed, tmp_path, copies):
     assert not (tmp_path / "out" / "dark" / "2.png").exists()
 
 
-def test_a_class_that_leads_elsewhere_makes_no_folder(reviewed, tmp_path):
-    summary = json.loads((reviewed.folder / "summary.json").read_text())
+def test_a_class_that_leads_elsewhere_makes_no_folder(photos, tmp_path):
+    decide(photos, **{"dark/0.png": "light"})
+    summary = json.loads((photos / "summary.json").read_text())
     summary["classes"] = ["../../evil", "light"]
-    (reviewed.folder / "summary.json").write_text(json.dumps(summary))
+    (photos / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(AbstainError, match="a name that a folder can have"):
-        export_corrected(SavedAudit.open(reviewed.folder), tmp_path / "out")
+        export_corrected(SavedAudit.open(photos), tmp_path / "out")
     assert not (tmp_path.parent / "evil").exists()
 
 
