@@ -1,11 +1,18 @@
 """The server: what is next for whom, what a decision does, and who is not let in."""
 
 import csv
+import io
 import json
+import random
 import shutil
+import subprocess
+import sys
+import threading
+import time
 import uuid
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -17,6 +24,7 @@ from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.review.session import Session
 from abstain.review.shown import LARGEST_PICTURE
+from abstain.review.store import Store
 
 from audits import HOSTILE, write_images
 
@@ -445,8 +453,6 @@ def test_large_pictures_are_made_smaller(odd_photos, page):
         row = row_of(client, "dark/3.png")
         answer = client.get("/api/picture", params={"row": row, "side": 640})
         assert answer.headers["content-type"] == "image/jpeg"
-        import io
-
         assert Image.open(io.BytesIO(answer.content)).size == (640, 480)
 
 
@@ -478,3 +484,46 @@ def test_decisions_are_not_readable_by_others_than_the_folder_is(photos, page):
         decide(client, 0, "dark")
     mode = (photos / "review.sqlite").stat().st_mode & 0o777
     assert mode & ~((photos / "summary.json").stat().st_mode & 0o777) == 0
+
+
+@pytest.mark.slow
+def test_a_killed_server_loses_no_acknowledged_decision(photos):
+    """1,000 decisions over HTTP; the server killed at random moments and started again."""
+    rng, kills, acknowledged, port = random.Random(0), 0, [], 8791
+    address = f"http://127.0.0.1:{port}"
+    words = [sys.executable, "-m", "abstain", "review", photos, "--no-browser", "--port", port]
+
+    def start():
+        server = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL)
+        for _ in range(600):
+            try:
+                httpx.get(f"{address}/api/about")
+                return server
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        raise AssertionError
+
+    server, at = start(), time.monotonic() + rng.uniform(0.2, 2)
+    said = 0
+    while said < 1000:
+        if kills < 5 and time.monotonic() > at:
+            threading.Timer(rng.uniform(0, 0.02), server.kill).start()
+            at = float("inf")
+        one = {"row": said % 60, "kind": "label", "label": rng.choice(["dark", "light"])}
+        body = {"answers": [one], "who": "ann", "request": f"r{said}"}
+        try:
+            answer = httpx.post(f"{address}/api/decide", json=body, headers={"origin": address})
+        except httpx.HTTPError:  # not acknowledged: sent again, under the same name
+            server.wait()
+            kills += 1
+            server, at = start(), time.monotonic() + rng.uniform(0.2, 2)
+            continue
+        acknowledged += [(x["seq"], x["id"], x["after"]["label"]) for x in answer.json()["entries"]]
+        said += 1
+    server.kill()
+    server.wait()
+    assert kills == 5
+    with Store(photos / "review.sqlite") as store:
+        kept = [(x.seq, x.id, x.after.label) for x in store.decisions.entries.values()]
+    assert kept == acknowledged
+    assert len(kept) == 1000

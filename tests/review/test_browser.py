@@ -192,7 +192,7 @@ def test_all_like_this_one_opens_the_grid(desk):
 def test_verify_shows_no_proposal_until_asked(desk):
     desk.click("#mode-verify")
     desk.wait_for_selector("#actions >> text=Reveal")
-    assert desk.locator("meter").count() == 0
+    assert desk.locator(".share").count() == 0
     assert desk.locator(".tag").count() == 0
     assert desk.locator("#near img").count() == 0
     desk.keyboard.press("a")  # there is nothing to accept
@@ -200,7 +200,7 @@ def test_verify_shows_no_proposal_until_asked(desk):
     entries = log(desk.folder, 1)
     assert [(x.mode, x.after.label) for x in entries] == [("verify", "light")]
     desk.keyboard.press("r")
-    desk.wait_for_selector("meter")
+    desk.wait_for_selector(".share")
     press(desk, "k")
     assert log(desk.folder, 2)[1].mode == "verify-seen"
 

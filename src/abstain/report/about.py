@@ -54,9 +54,8 @@ def how_to_go_on(audit: Audit) -> Markup | None:
     if source is not None and audit.flagged:
         clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
         steps |= {
-            "Look through the flagged labels in Label Studio, worst first": (
-                f"abstain export {place} --to label-studio --out tasks.json"
-            ),
+            "Go through the flagged labels in the browser, worst first": f"abstain review {place}",
+            "Or in Label Studio": (f"abstain export {place} --to label-studio --out tasks.json"),
             "Or take what is proposed, and leave out what is unsure": (
                 f"abstain export {place} --to cleaned --fix relabel --unsure drop "
                 f"--out {quote(clean)}"

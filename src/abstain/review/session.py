@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
@@ -25,6 +26,7 @@ from abstain.scores.sampling import Sample
 PROPOSALS = 10
 """Classes that are proposed: as many as there are digits to choose them by."""
 _HANDED_OUT = 100  # labels of the random sample at a time
+_REST = 0.2  # seconds between two looks at all labels, in which several decisions gather
 _LIKE = 5_000  # labels among which those most like one are sought
 
 
@@ -169,6 +171,7 @@ class Session:
             self._changed.clear()
             if self._ends:
                 return
+            time.sleep(_REST)
             seen = self.store.decisions.last
             self._figures = self._compute()
             self._computed = seen
@@ -295,7 +298,7 @@ class Session:
         shown = self.shown.content(row, k, None)
         if "text" in shown:
             return {"text": shown["text"][:280]}
-        return {"columns": shown["columns"][:8]} if "columns" in shown else {}
+        return shown
 
     def like(self, row: int, who: str, count: int) -> dict[str, Any]:
         """Open labels with the same given and proposed class, those most like this one first."""

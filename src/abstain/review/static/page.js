@@ -131,6 +131,12 @@ function listed(item) {
   return page.about.classes.slice(0, 10).map((_, k) => [k, null]);
 }
 
+function share(p) {
+  const part = make("i");
+  part.style.width = `${100 * p}%`;
+  return make("span", { class: "share", "aria-hidden": "true" }, part);
+}
+
 function option(item, k, p, place) {
   const key = keyOf(k, place), name = page.about.classes[k];
   const isGiven = k === item.given && !item.hidden, isProposed = k === item.proposed && !item.hidden;
@@ -142,7 +148,7 @@ function option(item, k, p, place) {
     onclick: () => choose("label", name),
   }, make("span", { class: "keys" }, keys), make("span", { class: "class" }, foreign(name)),
     isGiven && make("span", { class: "tag" }, "as given"), isProposed && !isGiven && make("span", { class: "tag" }, "proposed"),
-    p !== null && make("meter", { min: 0, max: 1, value: p, title: "how probable" }), p !== null && make("span", { class: "p" }, percent(p)));
+    p !== null && share(p), p !== null && make("span", { class: "p" }, percent(p)));
 }
 
 function show() {
@@ -196,6 +202,9 @@ function standing() {
     who ? " by " : "", who ? foreign(who) : "", pending ? " (saving …)" : "", item.note ? ` · ${item.note}` : "");
 }
 
+// Of a row, the columns that are unusual for its class tell most.
+const telling = (item) => (item.columns ?? []).filter((column) => column.odd).map((column) => column.name);
+
 async function like(item) {
   await new Promise((resume) => setTimeout(resume, 60)); // whoever is faster does not look at these
   if (current() !== item) return;
@@ -204,7 +213,7 @@ async function like(item) {
     if (current() !== item) return;
     fill(at("near"), ...found.map((group) => make("section", {},
       make("h3", {}, "most alike in ", make("b", { class: group.class === item.given ? "given" : "proposed" }, foreign(page.about.classes[group.class]))),
-      make("div", { class: "strip" }, group.samples.map((sample) => small(sample, page.about))))));
+      make("div", { class: "strip" }, group.samples.map((sample) => small(sample, page.about, telling(item)))))));
   } catch (error) { if (!(error instanceof Refused)) throw error; }
 }
 
@@ -246,7 +255,7 @@ async function fillGrid() {
 function tile(item, place) {
   const classes = page.about.classes;
   return make("div", { role: "option", tabindex: place ? -1 : 0, "aria-selected": "false", class: "tile", "data-row": item.row, onclick: () => toggle(item.row) },
-    small(item, page.about),
+    small(item, page.about, telling(item)),
     make("p", {}, make("b", { class: "given" }, foreign(classes[item.given])), " → ", make("b", { class: "proposed" }, foreign(classes[item.proposed])), ` ${percent(item.wrong)}`));
 }
 

@@ -84,13 +84,15 @@ async function why(row, place) {
   place.textContent = response.ok ? "" : `No picture: ${(await response.json()).error}`;
 }
 
-export function small(sample, about) {
+export function small(sample, about, first = []) {
   if (about.kind === "image") {
     const image = make("img", { src: `/api/picture?row=${sample.row}&side=160`, alt: `sample ${sample.id}`, loading: "lazy" });
     image.addEventListener("load", () => image.classList.toggle("pixels", image.naturalWidth <= 64));
     return image;
   }
   if (about.kind === "text") return make("p", { class: "brief", dir: "auto" }, sample.text.slice(0, 200));
-  return make("dl", { class: "brief" }, sample.columns.slice(0, 5).map((column) =>
+  const rest = sample.columns.filter((column) => !first.includes(column.name));
+  const told = first.map((name) => sample.columns.find((column) => column.name === name)).filter(Boolean);
+  return make("dl", { class: "brief" }, [...told, ...rest].slice(0, 5).map((column) =>
     make("div", {}, make("dt", {}, foreign(column.name)), make("dd", {}, foreign(value(column.value))))));
 }
