@@ -140,7 +140,7 @@ def log_table(decisions: Decisions) -> "pa.Table":
     """Every entry of the log, and whether it still holds."""
     pa = require("pyarrow", "a table")
     text = pa.string()
-    entries = list(decisions.entries.values())
+    entries = decisions.in_order()
     columns: dict[str, Any] = {
         "seq": [x.seq for x in entries],
         "at": pa.array([x.at for x in entries], text),

@@ -1,6 +1,7 @@
 """A review of one audit: its labels, its log of decisions, and what these say."""
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,7 @@ class Session:
             self.store.keep_about("before", json.dumps(self._before()))
         self._changed = threading.Event()
         self._ends = False
+        self._trouble = ""
         self._worker = threading.Thread(target=self._keep_up, daemon=True)
         self._worker.start()
 
@@ -138,7 +140,7 @@ class Session:
             sample = self._sample
             decisions = self.store.decisions
             self._people = {
-                "people": sorted({x.who for x in decisions.entries.values()} - {"file"}),
+                "people": sorted({x.who for x in decisions.in_order()} - {"file"}),
                 "agreements": [asdict(x) for x in decisions.agreements()],
                 "disputes": len(decisions.disputes()),
                 "pairs": self.queue.pairs(),
@@ -151,7 +153,7 @@ class Session:
         decisions = self.store.decisions
         found = (
             self._is_wrong(entry)
-            for entry in reversed(decisions.entries.values())
+            for entry in reversed(decisions.in_order())
             if entry.mode == "fix"
             and entry.after is not None
             and entry.after.is_judgement
@@ -175,7 +177,11 @@ class Session:
             seen = self.store.decisions.last
             self._figures = self._compute()
             self._computed = seen
-            share(self.store, self.folder)
+            self._trouble = ""
+            try:
+                share(self.store, self.folder)
+            except (AbstainError, sqlite3.Error) as error:  # the log holds all the same
+                self._trouble = str(error)
             self._take_in()
 
     # what the page asks for
@@ -201,6 +207,7 @@ class Session:
             "unsure": int((self.queue.state == STATES["unsure"]).sum()),
             "skipped": int((self.queue.state == STATES["skip"]).sum()),
             "pays": figures.pays,
+            "trouble": self._trouble,
             **self._people,
             "up_to_date": self._computed == decisions.last,
         }
@@ -348,7 +355,7 @@ class Session:
         """Lines of the log, the newest first."""
         entries = (
             entry
-            for entry in reversed(self.store.decisions.entries.values())
+            for entry in reversed(self.store.decisions.in_order())
             if (before is None or entry.seq < before) and (who is None or entry.who == who)
         )
         return [self._line(entry) for entry in islice(entries, count)]

@@ -50,6 +50,6 @@ def answered(store: Store) -> dict[str, str]:
 
 def drawn_in(store: Store) -> set[str]:
     """Labels that were answered for the random sample."""
-    entries = store.decisions.entries.values()
+    entries = store.decisions.in_order()
     undone = store.decisions.undone
     return {x.id for x in entries if x.mode in VERIFYING and x.seq not in undone}

@@ -7,7 +7,7 @@ log: the last entry on a label that was not undone.
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -144,14 +144,24 @@ class Decisions:
             self.undone.discard(undone.undoes)
 
     @property
-    def ids(self) -> Iterable[str]:
-        """Labels of which the log knows something."""
-        return self._by_id.keys()
+    def ids(self) -> list[str]:
+        """Labels of which the log knows something; a copy."""
+        return list(self._by_id)
 
-    def standing(self, id_: str) -> Entry | None:
-        """The decision on a label, which is the last one."""
+    def in_order(self) -> list[Entry]:
+        """All entries; a copy, as others may append meanwhile."""
+        return list(self.entries.values())
+
+    def standing(self, id_: str, undone: Collection[int] | None = None) -> Entry | None:
+        """The decision on a label, which is the last one.
+
+        Args:
+            id_: Of the label.
+            undone: Entries that do not count; by default those that were undone.
+        """
+        without = self.undone if undone is None else undone
         for entry in reversed(self._by_id.get(id_, ())):
-            if entry.mode != "note" and entry.seq not in self.undone:
+            if entry.mode != "note" and entry.seq not in without:
                 return entry
         return None
 
@@ -183,7 +193,7 @@ class Decisions:
     def disputes(self) -> list[str]:
         """Labels that people judged differently, and nobody has settled since."""
         found = []
-        for id_ in self._by_id:
+        for id_ in self.ids:
             judged = self.by_person(id_)
             if len({entry.after for entry in judged.values()}) > 1:
                 last = self.standing(id_)
@@ -194,7 +204,7 @@ class Decisions:
     def agreements(self) -> list[Agreement]:
         """Of every two people who judged the same labels; not counted is who settled a dispute."""
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-        for id_ in self._by_id:
+        for id_ in self.ids:
             judged = {
                 who: entry.after.text
                 for who, entry in self.by_person(id_).items()
@@ -357,13 +367,9 @@ class Store:
 
     def _without(self, entry: Entry) -> Answer | None:
         """What holds of a label once an entry does not."""
-        undone = set(self.decisions.undone)
-        self.decisions.undone.add(entry.seq)
-        if entry.undoes is not None:
-            self.decisions.undone.discard(entry.undoes)
-        after = self.decisions.answer(entry.id)
-        self.decisions.undone = undone
-        return after
+        undone = (self.decisions.undone | {entry.seq}) - {entry.undoes}
+        left = self.decisions.standing(entry.id, undone)
+        return None if left is None else left.after
 
     def _known(self, request: str) -> bool:
         found = self._connection.execute("SELECT 1 FROM log WHERE request=?", (request,))

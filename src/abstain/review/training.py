@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abstain.errors import AbstainError
 from abstain.review.export import corrected
 from abstain.review.session import Session
 
@@ -42,7 +43,11 @@ class Retraining:
 
     def _run(self) -> None:
         session = self._session
-        session.again()
+        try:
+            session.again()
+        except AbstainError as error:
+            self._trouble = str(error)
+            return
         place = next_folder(session.folder)
         self._step = f"into {place}"
         command = [sys.executable, "-m", "abstain.review.retrain", str(session.folder), str(place)]

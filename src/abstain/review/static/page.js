@@ -313,6 +313,7 @@ export async function watch() {
 
 function figures(status) {
   page.status = status;
+  if (status.trouble) complain(new Error(status.trouble));
   const range = (x, show) => `${show(x.value)} (${show(x.low)} to ${show(x.high)})`;
   at("decided").textContent = count(status.decided);
   at("left").textContent = count(status.flagged_left);

@@ -80,7 +80,7 @@ export async function showMore() {
     body.push(make("h3", {}, "Before and after"), make("table", { class: "plain" },
       make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, "before"), make("th", { scope: "col" }, "after"))),
       make("tbody", {}, gain.rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.what), make("td", {}, row.is_count ? count(row.before) : points(row.before)), make("td", {}, row.is_count ? count(row.after) : points(row.after)))))));
-    body.push(make("p", { class: "note" }, gain.note));
+    body.push(make("p", { class: "note" }, gain.trouble ? `The training ended: ${gain.trouble}` : gain.note));
     body.push(make("p", { class: "bar" }, make("button", { class: "main", disabled: gain.running, onclick: async () => { await post("retrain").catch(complain); watch(); showMore(); } }, gain.running ? `Training: ${gain.step}` : "Train on the corrected labels")));
   }
   open("People, and what was gained", ...body, make("h3", {}, "Out"), make("pre", {}, `abstain export ${page.about.folder} --to corrected --out corrected.csv`));
