@@ -253,7 +253,7 @@ def test_exports_are_written_and_trained_on(here):
         ("begun --to csv", "has no verdict yet; go on with: abstain audit --resume begun"),
         (
             "audit --to xml",
-            "to must be one of csv, parquet, label-studio, cleaned, corrected, got 'xml'",
+            "cleaned, corrected, got 'xml'",
         ),
         ("audit --to csv --fix drop", "--fix is for --to cleaned, got --to csv"),
         ("audit --to csv --url x", "--url is for --to label-studio, got --to csv"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import islice
 
 import pytest
 from sklearn.metrics import cohen_kappa_score
@@ -177,13 +178,12 @@ def test_kill_loses_no_acknowledged_decision(tmp_path):
         )
         worker.stdin.write("\n".join(todo) + "\n")
         worker.stdin.close()
-        first = worker.stdout.readline()
-        if first:
-            timer = threading.Timer(rng.uniform(0, 0.4), os.kill, (worker.pid, signal.SIGKILL))
-            timer.start()
-            done = [first, *worker.stdout.readlines()]
-            timer.cancel()
-            acknowledged += [line.strip() for line in done if line.endswith("\n")]
+        # Killed while it goes on: after some were acknowledged, and a moment that is no round one.
+        done = list(islice(worker.stdout, rng.randint(20, 200)))
+        time.sleep(rng.uniform(0, 0.005))
+        os.kill(worker.pid, signal.SIGKILL)
+        done += worker.stdout.readlines()
+        acknowledged += [line.strip() for line in done if line.endswith("\n")]
         kills += worker.wait() == -signal.SIGKILL
         with Store(path) as store:
             assert all(store.decisions.answer(x) == Answer("label", f"c{x}") for x in acknowledged)

@@ -51,7 +51,8 @@ class Shown:
         self.data = _load(audit)
         self.kind = self.data.kind
         ids = audit.weights.column("id").to_pylist()
-        row = {id_: k for k, id_ in enumerate(self.data.ids)}
+        self._ids = list(self.data.ids)
+        row = {id_: k for k, id_ in enumerate(self._ids)}
         self._rows = [row[id_] for id_ in ids]
         self._check_labels(audit, row)
         self._likely: npt.NDArray[np.bool_] | None = None
@@ -70,7 +71,7 @@ class Shown:
     def fingerprint(self) -> str:
         """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
         digest, inputs = hashlib.sha256(), self.data.inputs
-        digest.update("\0".join(self.data.ids).encode("utf-8", "surrogatepass"))
+        digest.update("\0".join(self._ids).encode("utf-8", "surrogatepass"))
         if isinstance(inputs, LazyImages):
             if isinstance(inputs.blobs, FileBlobs):
                 step = max(1, len(inputs.blobs) // _CHECKED_FILES)
