@@ -232,6 +232,19 @@ def test_what_the_server_could_not_save_is_sent_again_once(browser, photos):
             assert len(log(photos, 1)) == 1
 
 
+def test_keys_that_are_faster_than_the_server_decide_no_label_twice(desk):
+    def late(route):
+        time.sleep(0.3)
+        route.continue_()
+
+    desk.route("**/api/next*", late)
+    for _ in range(40):
+        desk.keyboard.press("k")
+    desk.wait_for_timeout(1500)
+    entries = log(desk.folder, 5)
+    assert len(entries) == len({x.id for x in entries})
+
+
 def test_two_people_are_given_other_labels(browser, photos):
     with (
         serving(photos) as address,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.cli import main
 from abstain.data import load
@@ -114,6 +115,11 @@ def test_label_studio_gets_decisions_as_annotations_and_gives_them_back(reviewed
         "dark/0.png": "light",
         "dark/1.png": "dark",
     }
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    tasks[0]["annotations"] = [{"result": [{**tasks[0]["predictions"][0]["result"][0]}]}]
+    (tmp_path / "back.json").write_text(json.dumps(tasks))
+    assert run("audit", "--resume", reviewed.folder, "--reviewed", tmp_path / "back.json") == 0
+    assert len(kept_answers(reviewed.folder).answers) in (2, 3)
     (tmp_path / "empty.json").write_text("[]")
     with pytest.raises(AbstainError, match="must hold annotations"):
         read_label_studio(tmp_path / "empty.json")

@@ -8,7 +8,7 @@ const AHEAD = 12; // items that are fetched ahead
 const at = (id) => document.getElementById(id);
 export const page = {
   about: null, who: "", mode: "fix", filter: {}, grid: false,
-  trail: [], place: -1, ahead: [], chosen: new Set(), tiles: [], status: null, like: null,
+  trail: [], place: -1, ahead: [], chosen: new Set(), tiles: [], status: null, like: null, waiting: false,
 };
 let fetching = null;
 let ended = false;
@@ -42,9 +42,14 @@ async function restart() {
 }
 
 export async function forth() {
+  if (page.waiting) return;
   if (page.place + 1 < page.trail.length) page.place++;
   else {
-    if (!page.ahead.length) await refill();
+    if (!page.ahead.length) { // until the next is there, a key must not decide this one again
+      page.waiting = true;
+      await refill();
+      page.waiting = false;
+    }
     const next = page.ahead.shift();
     if (!next) return nothing();
     page.trail.push(next);
@@ -91,7 +96,7 @@ export async function decide(answers, { advance = true, note = "" } = {}) {
   watch();
 }
 
-const choose = (kind, label) => { const item = current(); if (item) decide([{ item, kind, label }]); };
+const choose = (kind, label) => { const item = current(); if (item && !page.waiting) decide([{ item, kind, label }]); };
 
 export async function undo() {
   const last = page.done?.pop();
