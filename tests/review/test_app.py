@@ -159,6 +159,26 @@ def test_neighbours_are_of_the_given_and_the_proposed_class(photos, page):
             assert first["row"] not in [x["row"] for x in group["samples"]]
 
 
+def test_neighbours_go_by_embeddings_where_the_audit_had_some(tmp_path, page):
+    """Each image lies beside one other, whatever the two look like."""
+    write_images(tmp_path / "photos")
+    names = sorted((tmp_path / "photos").rglob("*.png"), key=lambda path: path.as_posix())
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(len(names) // 2, 32)).repeat(2, axis=0)
+    features[:, 0] += [3 * (path.parent.name == "dark") for path in names]
+    features += rng.normal(size=features.shape) * 0.01
+    np.save(tmp_path / "own.npy", features.astype(np.float32))
+    audit(tmp_path / "photos", PLAIN, features=tmp_path / "own.npy", folder=tmp_path / "audit")
+    with page(tmp_path / "audit") as client:
+        assert client.get("/api/about").json()["kind"] == "image"
+        answer = client.get("/api/picture", params={"row": 4})
+        assert answer.headers["content-type"] == "image/png"
+        client.session.shown.prefer(np.ones(len(names), bool))
+        groups = client.get("/api/near", params={"row": 4}).json()
+        nearest = {x["class"]: x["samples"][0]["row"] for x in groups}
+        assert nearest[int(client.session.queue.given[4])] == 5
+
+
 def test_verifying_is_blind_and_measures_the_rate_as_the_audit_does(photos, page):
     with page(photos) as client:
         answered = 0

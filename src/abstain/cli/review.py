@@ -70,7 +70,8 @@ def review(
     listening = _listen(host, port)
     with listening:
         session = Session(audit)
-        name = f"[{host}]" if ":" in host else host
+        everywhere = host in ("0.0.0.0", "::")
+        name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
         address = f"http://{name}:{listening.getsockname()[1]}/"
         if guard is not None:
             address += f"?token={guard}"
