@@ -125,11 +125,27 @@ def test_back_and_forth_and_undo(desk):
     desk.wait_for_selector("#standing b")
     press(desk, "ArrowRight")
     assert row(desk) == second
+    log(desk.folder, 1)
     press(desk, "z")
     assert row(desk) == first
     desk.wait_for_selector("#standing b", state="detached")
     entries = log(desk.folder, 2)
     assert entries[1].undoes == entries[0].seq
+
+
+def test_undo_is_of_the_last_decision_also_while_that_is_being_saved(desk):
+    def late(route):
+        time.sleep(0.3)
+        route.continue_()
+
+    press(desk, "a")
+    log(desk.folder, 1)
+    desk.route("**/api/decide", late)
+    second = press(desk, "k")
+    desk.keyboard.press("z")
+    entries = log(desk.folder, 3)
+    assert entries[2].undoes == entries[1].seq
+    desk.wait_for_selector(f'body[data-row="{second}"]')
 
 
 def test_a_class_is_chosen_by_typing_its_name(desk):
@@ -207,6 +223,7 @@ def test_verify_shows_no_proposal_until_asked(desk):
 
 def test_filters_and_the_log_open_by_keys(desk):
     first = press(desk, "a")
+    log(desk.folder, 1)
     desk.keyboard.press("l")
     desk.click("dialog .log button")
     desk.wait_for_selector("dialog .log .undone")
@@ -224,12 +241,13 @@ def test_what_the_server_could_not_save_is_sent_again_once(browser, photos):
     with opened(browser, address) as page:
         server.__exit__(None, None, None)
         press(page, "k")
-        page.wait_for_selector("#trouble:has-text('Not saved yet: 1')")
+        press(page, "u")
+        page.wait_for_selector("#trouble:has-text('Not saved yet: 2')")
         with Store(photos / "review.sqlite") as store:
             assert not store.decisions.entries
         with serving(photos, int(address.strip("/").rsplit(":", 1)[1])):
             page.wait_for_selector("#trouble", state="hidden")
-            assert len(log(photos, 1)) == 1
+            assert [x.after.kind for x in log(photos, 2)] == ["label", "unsure"]
 
 
 def test_keys_that_are_faster_than_the_server_decide_no_label_twice(desk):

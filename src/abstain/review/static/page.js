@@ -8,7 +8,7 @@ const AHEAD = 12; // items that are fetched ahead
 const at = (id) => document.getElementById(id);
 export const page = {
   about: null, who: "", mode: "fix", filter: {}, grid: false,
-  trail: [], place: -1, ahead: [], chosen: new Set(), tiles: [], status: null, like: null, waiting: false,
+  trail: [], place: -1, ahead: [], chosen: new Set(), tiles: [], status: null, like: null, waiting: false, done: [], saved: Promise.resolve(),
 };
 let fetching = null;
 let ended = false;
@@ -80,14 +80,20 @@ export async function decide(answers, { advance = true, note = "" } = {}) {
     return { row: item.row, kind, label };
   });
   if (advance) forth(); else show();
+  const before = page.saved;
+  page.saved = save(answers, { answers: said, mode, who: page.who, note }, before);
+  await page.saved;
+}
+
+// One after the other, so that the last one saved is the last one decided.
+async function save(answers, said, before) {
   try {
-    const { entries } = await post("decide", { answers: said, mode, who: page.who, note });
+    const { entries } = await post("decide", said, before);
     for (const entry of entries) {
       const found = answers.find(({ item }) => item.row === entry.row);
       if (found) found.item.decided = { ...entry.after, seq: entry.seq, who: entry.who };
     }
-    page.lastEntries = entries.map((entry) => entry.seq);
-    (page.done ??= []).push(entries);
+    page.done.push(entries);
   } catch (error) {
     answers.forEach(({ item }) => { item.decided = item.before ?? null; });
     complain(error);
@@ -99,7 +105,8 @@ export async function decide(answers, { advance = true, note = "" } = {}) {
 const choose = (kind, label) => { const item = current(); if (item && !page.waiting) decide([{ item, kind, label }]); };
 
 export async function undo() {
-  const last = page.done?.pop();
+  await page.saved;
+  const last = page.done.pop();
   if (!last) return say("Nothing of this visit to undo: older decisions are in the log.");
   for (const entry of [...last].reverse()) await undoEntry(entry.seq);
   const place = page.trail.findLastIndex((item) => item.row === last[0].row);

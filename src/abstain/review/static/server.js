@@ -1,7 +1,7 @@
 // What is asked of the server, and what is not saved yet.
 
 const TRIES = [200, 500, 1000, 2000, 4000, 8000];
-export const unsaved = new Map();
+export const unsaved = new Set();
 let told = () => {};
 
 export function onTrouble(listener) { told = listener; }
@@ -26,10 +26,12 @@ async function once(path, said) {
   }));
 }
 
-// Sent again until the server has answered: a request has a name, and is taken only once.
-export async function post(path, said = {}, what = "") {
+// Sent again until the server has answered: a request has a name, and is taken only once. What is
+// to be saved `after` something else waits for that, and counts as not saved.
+export async function post(path, said = {}, after = null) {
   const request = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
-  unsaved.set(request, what);
+  unsaved.add(request);
+  await after;
   for (let tried = 0; ; tried++) {
     try {
       const found = await once(path, { ...said, request });
