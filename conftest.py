@@ -1,4 +1,4 @@
-"""One thread per process, no GPU, no clock over examples, a cache to throw away, Ctrl-C heard."""
+"""One thread per process, no GPU, no deadline for examples, a temporary cache, Ctrl-C at work."""
 
 import os
 import signal
@@ -13,11 +13,11 @@ torch.set_num_threads(1)
 # Decoded data must not come from, or go to, the cache of whoever runs the tests.
 _cache = tempfile.TemporaryDirectory(prefix="abstain-tests-")
 os.environ["ABSTAIN_CACHE"] = _cache.name
-# How long an example takes says more about what else the machine does.
+# How long an example takes depends on what else the machine does.
 settings.register_profile("abstain", deadline=None)
 settings.load_profile("abstain")
 
-# A shell starts what runs in the background deaf to Ctrl-C, and so all that is started from there.
+# A shell lets background processes ignore Ctrl-C, and so does every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,10 +1,9 @@
 """How the audit grows with the data: ledger, evidence, rate and ranking on synthetic beliefs.
 
-Beliefs of a model that gets better from epoch to epoch, with a tenth of the labels wrong, are made
-batch by batch, so that nothing but the audit's own memory grows. Each case runs in a process of its
-own; times are those of one core, without the making of beliefs (and without waiting for others who
-use the machine), the lesser of two runs, as others also push data out of the caches; memory is what
-the process gained since it began.
+The beliefs are those of a model that improves from epoch to epoch, with a tenth of the labels
+wrong. They are made batch by batch, so that only the audit's own memory grows. Each case runs in a
+process of its own. Times are CPU seconds of one core, without the making of beliefs, the lesser of
+two runs, as other programs push data out of the caches. Memory is what the process gained.
 
     python bench/audit_scale.py [--small] [--output results/audit-scale.json]
 
@@ -71,9 +70,9 @@ def run(num_rows, num_classes):
         for rows in torch.arange(num_rows).split(size):
             logits = beliefs(true, rows, noise, epoch)
             timed("ledger", lambda: ledger.update(rows, logits, given[rows], epoch=epoch))  # noqa: B023
-    aside = torch.arange(0, num_rows, 20)  # as many as a warm-up holds out
-    agreed = float((true[aside] == given[aside]).float().mean())
-    held_out = HeldOut(epoch=EPOCHS, accuracy=agreed, rows=aside.numpy())
+    chosen = torch.arange(0, num_rows, 20)  # as many as a warm-up holds out
+    agreed = float((true[chosen] == given[chosen]).float().mean())
+    held_out = HeldOut(epoch=EPOCHS, accuracy=agreed, rows=chosen.numpy())
     labels = given.numpy()
     evidence = timed("evidence", lambda: evidence_from_ledger(ledger, labels, held_out))
     verdict = timed("rate", lambda: judge(evidence, labels, num_classes))

@@ -2,8 +2,8 @@
 
 A *case* is a set, the features that a model sees, and the labels it is given: the real ones, whose
 errors were made by people or rules, or the true ones with errors planted. Each case is trained on
-once, as `abstain.audit` does, and cross-validated five-fold for out-of-sample probabilities. What
-both say of each sample is kept in `--ledgers`, a file per case. A case that is there is not made
+once, as `abstain.audit` does, and cross-validated five-fold for out-of-sample probabilities. The
+results for each sample are kept in `--ledgers`, a file per case. A case that is there is not made
 again, so the work can be stopped, and done in pieces.
 
     python bench/cases.py --data-dir DATA --ledgers FOLDER --jobs 2
@@ -11,7 +11,7 @@ again, so the work can be stopped, and done in pieces.
 DATA holds `real/` (sets with real errors; `real/README.md` there names their sources) and
 `cifar10/`. Fashion-MNIST is the Debian package dataset-fashion-mnist. Texts become the mean word
 vectors of the package wordllama, whose weights lie in `--wordllama` (default: where it is
-installed). At most 5,000 samples of a set are drawn, once: many sets tell more than large ones.
+installed). At most 5,000 samples of a set are drawn, once: many sets show more than large ones.
 """
 
 import argparse
@@ -197,11 +197,11 @@ def labels_of(case, given, true, features):
     ).given
 
 
-# ── What a training and a cross-validation say ────────────────────────────────────────────────────
+# ── Training and cross-validation ─────────────────────────────────────────────────────────────────
 
 
 def ledger_of(data, recipe):
-    """What one training, as an audit makes it, says of each sample."""
+    """The results of one training, as an audit makes it, for each sample."""
     import torch
 
     from abstain import train
@@ -209,7 +209,7 @@ def ledger_of(data, recipe):
     began = time.perf_counter()
     trained = train(data, recipe)
     ledger, held_out = trained.ledger.cpu(), trained.held_out
-    said = {
+    kept = {
         "evidence": ledger.evidence.numpy().astype(np.float16),
         "margin": ledger.logit_margin.numpy().astype(np.float16),
         "belief": ledger.belief.numpy().astype(np.float16),
@@ -221,8 +221,8 @@ def ledger_of(data, recipe):
     }
     for x in ledger.snapshots:
         odds = np.log((x.belief.float() + 0.01) / (x.rival_belief.float() + 0.01))
-        said[f"epoch{x.epoch}"] = odds.numpy().astype(np.float16)
-    return said
+        kept[f"epoch{x.epoch}"] = odds.numpy().astype(np.float16)
+    return kept
 
 
 def cross_validated(given, fit):
@@ -276,7 +276,7 @@ def by_network(photos, given, recipe):
 
 
 def make(case, options):
-    """Train on a case and keep what was seen."""
+    """Train on a case and keep the results."""
     target = options.ledgers / case.file
     if target.exists():
         return
@@ -291,18 +291,18 @@ def make(case, options):
     if case.features == "network":
         photos = read_photos(case.name, options.data_dir)
         given = labels_of(case, given, true, photos.reshape(len(photos), -1).astype(np.float32))
-        said = ledger_of(load((photos, given)), Recipe.of("auto", epochs=EPOCHS).until_settled())
-        said |= cross_validated(given, by_network(photos, given, Recipe.of("nll", epochs=EPOCHS)))
+        kept = ledger_of(load((photos, given)), Recipe.of("auto", epochs=EPOCHS).until_settled())
+        kept |= cross_validated(given, by_network(photos, given, Recipe.of("nll", epochs=EPOCHS)))
     else:
         features = features_of(case.name, inputs, case.features, options.wordllama)
         given = labels_of(case, given, true, features)
-        said = ledger_of((features, given), recipe)
-        said |= cross_validated(given, by_regression(features, given))
-    said["probabilities"] = said["probabilities"].astype(np.float16)
-    said |= {"given": given.astype(np.int16), "true": true.astype(np.int16)}
+        kept = ledger_of((features, given), recipe)
+        kept |= cross_validated(given, by_regression(features, given))
+    kept["probabilities"] = kept["probabilities"].astype(np.float16)
+    kept |= {"given": given.astype(np.int16), "true": true.astype(np.int16)}
     part = target.with_suffix(f".part{os.getpid()}")
     with part.open("wb") as file:
-        np.savez_compressed(file, **said)
+        np.savez_compressed(file, **kept)
     part.replace(target)
 
 

@@ -31,13 +31,15 @@ from abstain.data import fit_encoder, load
 from abstain.noise import plant
 from abstain.scores.ledger import Ledger
 from abstain.training.batches import Batches
-from abstain.training.folder import make_model
-from abstain.training.layout import fastest_layout
-from abstain.training.loop import Loop, Task
+from abstain.training.loop import Loop
 from abstain.training.objective import Objective
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import make_model
+from abstain.training.step_layout import fastest_layout
+from abstain.training.task import Task
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
+TARGET_LOOP, TARGET_PLAIN = 1.05, 0.5
 
 
 class CrossEntropy(Objective):
@@ -67,22 +69,15 @@ def make_loop(data, encoder, inputs, layout, objective, ledger):
     task = Task(encoder=encoder, num_classes=10, training=batches, given=data.given)
     accelerator = Accelerator(cpu=True, mixed_precision="no")  # as `train` has it
     model = make_model("mnist-cnn", encoder, 10, seed=0)
-    loop = Loop(model, task, recipe, accelerator=accelerator, layout=layout, ledger=ledger)
-    loop.objective = objective(recipe)
-    return loop
-
-
-def loop_epoch(loop, epoch):
-    """One epoch through the steps and looks of the loop itself, without its evaluation."""
-    loop.model.train()
-    loop.position.epoch = epoch
-    for batch in loop.task.training.epoch(epoch):
-        loop._step(batch)
-        loop.position.step += 1
-        if loop.position.step % 10 == 0:
-            loop._look(False, False)
-    if len(loop.tally):
-        loop._look(False, True)
+    return Loop(
+        model,
+        task,
+        recipe,
+        accelerator=accelerator,
+        layout=layout,
+        ledger=ledger,
+        objective=objective(recipe),
+    )
 
 
 def plain_way(data, encoder):
@@ -149,7 +144,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--flip", type=float, default=0.2)
-    parser.add_argument("--threads", type=int, help="as torch has it unless said")
+    parser.add_argument("--threads", type=int, help="the default of torch if not given")
     arguments = parser.parse_args()
     if arguments.threads:  # setting what is already so would make small operations slower
         torch.set_num_threads(arguments.threads)
@@ -172,14 +167,14 @@ def main():
         pipe.send(epoch)
         pipe.recv()
 
-    with ours.parts, nll.parts:
+    with ours.learner.parts, nll.learner.parts:
         over_nll = ratio(
-            lambda e: loop_epoch(ours, e), lambda e: loop_epoch(nll, e), arguments.epochs
+            lambda _: ours.train_epoch(), lambda _: nll.train_epoch(), arguments.epochs
         )
     # A loop of its own, so that both sides of this comparison begin untrained too.
     again = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
-    with again.parts:
-        over_plain = ratio(lambda e: loop_epoch(again, e), plain_epoch, arguments.epochs)
+    with again.learner.parts:
+        over_plain = ratio(lambda _: again.train_epoch(), plain_epoch, arguments.epochs)
     pipe.send(None)
     plain_accuracy = pipe.recv()
     plain.join()
@@ -188,16 +183,18 @@ def main():
     table.add_row(
         "cross-entropy in the same loop, no ledger",
         f"{over_nll:.3f}",
-        "≤ 1.05",
-        f"{accuracy(nll.plain_model(), encoder, test):.1%}",
+        f"≤ {TARGET_LOOP}",
+        f"{accuracy(nll.learner.plain_model, encoder, test):.1%}",
     )
     table.add_row(
         "DataLoader, float32, softmax then log",
         f"{over_plain:.3f}",
-        "≤ 0.5",
+        f"≤ {TARGET_PLAIN}",
         f"{plain_accuracy:.1%}",
     )
-    table.caption = f"test accuracy of the first: {accuracy(ours.plain_model(), encoder, test):.1%}"
+    table.caption = (
+        f"test accuracy of the first: {accuracy(ours.learner.plain_model, encoder, test):.1%}"
+    )
     Console().print(table)
 
 

@@ -235,8 +235,8 @@ def write(learnt, found, path=TOML):
     sources, real = {x.source for x in found}, {x.case for x in found if x.is_real}
     comments = {x.name: Learnt.__dataclass_fields__[x.name] for x in fields(Learnt)}
     lines = [
-        "# Learnt by bench/fit_verdict.py; not edited by hand. What each number means is said by",
-        "# `Learnt` in verdict.py.",
+        "# Learnt by bench/fit_verdict.py; not edited by hand. "
+        "`Learnt` in verdict.py documents each number.",
         f"# {len({x.case for x in found})} cases ({len(real)} with real errors) of "
         f"{len(sources)} sources, each by a training and by a cross-validation.",
         "[learnt]",

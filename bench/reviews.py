@@ -1,4 +1,4 @@
-"""What reviewed labels do to the P(wrong) of labels that nobody reviewed, and to a new training.
+"""How reviewed labels change P(wrong) of the other labels, and a new training.
 
     python bench/reviews.py --ledgers FOLDER --data-dir DATA
 
@@ -70,12 +70,12 @@ def calibration_of(case, folder):
 # ── Training again ────────────────────────────────────────────────────────────────────────────────
 
 
-def evidence_of(said):
+def evidence_of(training):
     """The evidence of a training made here."""
-    odds = said["evidence"].astype(np.float32)
+    odds = training["evidence"].astype(np.float32)
     return Evidence(
-        log_odds=odds, rival=said["rival"].astype(np.int32), rival_share=np.ones_like(odds),
-        memorised=memorised(odds, said["accuracy"]), abstention=np.full_like(odds, np.nan),
+        log_odds=odds, rival=training["rival"].astype(np.int32), rival_share=np.ones_like(odds),
+        memorised=memorised(odds, training["accuracy"]), abstention=np.full_like(odds, np.nan),
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def retrained(case, options):
     rest[worst] = False
     figures = [int(wrong[worst].sum())]
     # The evidence on a corrected label is that of a right one: as an answer on the given label it
-    # would tell that labels with strong evidence are wrong. So after the training no answer counts.
+    # would show that labels with strong evidence are wrong. So after the training no answer counts.
     for evidence, labels, known in ((first, given, answers), (again, corrected, None)):
         found = judge(evidence, labels, num_classes, reviewed=known, learnt=learnt)
         expected, ranked = found.expected_among(rest), (wrong[rest], found.logits[rest])

@@ -3,10 +3,10 @@
     python bench/sampling.py --ledgers FOLDER
 
 FOLDER is what `bench/cases.py` wrote; only cases with real errors are used. P(wrong) of a case is
-what an audit says of it, by numbers learnt without its source. Each case is drawn from 2,000 times
+that of an audit, by numbers learnt without its source. Each case is drawn from 2,000 times
 for each sample size, as it is and made harder:
 
-- constant, shuffled: P(wrong) says nothing;
+- constant, shuffled: P(wrong) carries no information;
 - reversed: the labels with the most errors have the lowest P(wrong);
 - rare: nine of ten errors are taken as right labels, with P(wrong) as it is, shuffled or reversed.
 

@@ -180,8 +180,8 @@ def losses(rows):
                       if figure in x[m] and is_worse(figure, ours, x[m][figure])}  # fmt: skip
             lost[figure] += bool(better)
             order = sorted(better, key=better.get, reverse=figure not in LOWER_IS_BETTER)
-            said = ", ".join(f"{METHODS[m]} {better[m]:.3f}" for m in order)
-            cells.append(f"{ours:.3f}; {said}" if better else "")
+            others = ", ".join(f"{METHODS[m]} {better[m]:.3f}" for m in order)
+            cells.append(f"{ours:.3f}; {others}" if better else "")
         if any(cells):
             lines.append([named(x), *cells])
     counts = ", ".join(f"{FIGURES[k]} {n}" for k, n in lost.items())
@@ -194,7 +194,7 @@ Cases with real errors in which cleanlab, argmax ≠ given, evidence < 0 or AUM 
 
 
 def how_made(versions):
-    said = ", ".join(f"{name} {value}" for name, value in versions.items())
+    used = ", ".join(f"{name} {value}" for name, value in versions.items())
     return f"""## How it was made
-`bench/cases.py` trained and cross-validated every case once and kept what was seen: fixed features on two CPU cores, one case on each; networks (mnist-5k, Fashion-MNIST, CIFAR-10) on one H200 with nine processes side by side, so that their seconds are not counted. `bench/fit_verdict.py` learnt the numbers, `bench/verdict.py` judged the cases, `bench/reviews.py` and `bench/sampling.py` made the sections of their names. One run each: {said}. `python bench/verdict.py --report` makes this page from `results/`, and a test holds it to them.
+`bench/cases.py` trained and cross-validated every case once and kept the results: fixed features on two CPU cores, one case on each; networks (mnist-5k, Fashion-MNIST, CIFAR-10) on one H200 with nine processes side by side, so that their seconds are not counted. `bench/fit_verdict.py` learnt the numbers, `bench/verdict.py` judged the cases, `bench/reviews.py` and `bench/sampling.py` made the sections of their names. One run each: {used}. `python bench/verdict.py --report` makes this page from `results/`, and a test compares it with them.
 """

@@ -78,8 +78,8 @@ def targets(rows):
         ("digits", "all", "digits as a table"),
     ):
         group = Rows(x for x in planted if x["case"][:2] == [name, features])
-        said = f"{text}: F1 at least 0.93, mean over {len(group)} kinds of planted noise"
-        line = target(said, group, lambda x, m: x[m]["f1"], least=0.93)
+        title = f"{text}: F1 at least 0.93, mean over {len(group)} kinds of planted noise"
+        line = target(title, group, lambda x, m: x[m]["f1"], least=0.93)
         least = (verdict_on(min(group.values(m, "f1")), least=0.93) for m in OURS)
         lines += [
             [*line[:2], "–", line[3]],
@@ -111,8 +111,8 @@ def verdict_on(value, least=-np.inf, most=np.inf, *, percent=False):
     """
     by = max(least - value, value - most)
     shown_by = f"{100 * by:.1f} points" if percent else f"{by:.4f}"
-    said = "**met**" if by <= 0 else f"**missed by {shown_by}**"
-    return f"{value:.1%}: {said}" if percent else f"{value:.4f}: {said}"
+    outcome = "**met**" if by <= 0 else f"**missed by {shown_by}**"
+    return f"{value:.1%}: {outcome}" if percent else f"{value:.4f}: {outcome}"
 
 
 def compared(rows, figures):

@@ -1,4 +1,4 @@
-"""What the runs say of `auto`: each row beside the paper's best and our own, and its warm-ups."""
+"""The evidence on `auto`: each row beside the paper's best and our own, and its warm-ups."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from reproduction.targets import AUTO, auto_column
 
 KINDS = {"symmetric": "table-symmetric", "pairflip": "table-pairflip"}
 """The tables whose rows are counted, by the kind of noise; the published ones have its name."""
-TOLD_THE_RATE = frozenset(
+GIVEN_THE_RATE = frozenset(
     {"coteaching_plus", "coteaching_mlp", "gamblers_aes", "analytical", "nll_entropy"}
 )
 
@@ -40,7 +40,7 @@ DEVELOPMENT = (
     Place("cifar10", 0.8),
     Place("cifar10", 0.45, "pairflip"),
 )
-"""The rows by which `auto` was chosen, with other seeds; the others had no say."""
+"""The rows by which `auto` was chosen, with other seeds; the others were not used."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Course:
     best: int
     """The epoch of the lowest held-out loss."""
     kept: int
-    """The last that could not be told from it, from which the training went on."""
+    """The last that was as good up to chance, from which the training went on."""
     switched: int | None
     """Epochs of cross-entropy, the last ones in vain; None: it never ended."""
     cut_short: bool
@@ -148,7 +148,7 @@ class Course:
 
 
 def course(record: Record) -> Course | None:
-    """Read from the history of a run; None where no labels were set aside for the warm-up."""
+    """Read from the history of a run; None where the warm-up held out no labels."""
     losses = record.history.get("validation_loss", [])
     judged = [loss for loss in losses if not math.isnan(loss)]
     if not judged:

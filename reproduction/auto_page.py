@@ -11,7 +11,7 @@ import numpy as np
 
 from reproduction.auto_evidence import (
     DEVELOPMENT,
-    TOLD_THE_RATE,
+    GIVEN_THE_RATE,
     AutoRow,
     Best,
     Place,
@@ -22,7 +22,7 @@ from reproduction.auto_evidence import (
     unrun_baselines,
 )
 from reproduction.evidence import Evidence, Stat
-from reproduction.page import beside, missing, said, what_was_run
+from reproduction.page import beside, missing, shown, what_was_run
 from reproduction.published import published
 from reproduction.recipes import METHODS, NAMES
 from reproduction.remarks import CAPTIONS, tried
@@ -58,7 +58,7 @@ def make_auto_page(
         ablation=_ablation(evidence),
         warm_up=_warm_up(evidence),
     )
-    # Where there is nothing to say, no gap is to be seen either.
+    # A part without text leaves no gap.
     parts = [part for part in page.split("\n\n") if part.strip()]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -86,13 +86,13 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
     lines = [
         f"**Score: {len(won)} of {len(paper)} rows**, {len(margins)} of {len(paper)} rows run: in "
         "so many is its mean at least the best number that the paper prints in that row, those of "
-        "Co-teaching+ and AES, which are told the true rate, included. A row not run is not won."
+        "Co-teaching+ and AES, which are given the true rate, included. A row not run is not won."
     ]
     if margins:
         seen = [place for place in margins if place in DEVELOPMENT]
         fresh = [place for place in margins if place not in DEVELOPMENT]
         lines.append(
-            "- rows that had no say in the choice of the rule: "
+            "- rows that were not used to choose the rule: "
             f"{len(won.intersection(fresh))} of {len(fresh)} run; "
             f"development rows, with fresh seeds: {len(won.intersection(seen))} of {len(seen)}"
         )
@@ -123,7 +123,7 @@ def _rows(rows: Sequence[AutoRow]) -> str:
         mark = " †" if row.place in DEVELOPMENT else ""
         cells = (
             _where(row.place) + mark,
-            _said(row.auto),
+            _cell(row.auto),
             _best(row.paper),
             _margin(row.margin),
             _best(row.own),
@@ -133,7 +133,7 @@ def _rows(rows: Sequence[AutoRow]) -> str:
     note = (
         "Mean ± standard deviation over (n) seeds. Margins are differences of means, in points, "
         "taken before rounding. † a development row: the rule was chosen by it, with other seeds. "
-        "\\* is told the true rate."
+        "\\* is given the true rate."
     )
     return "\n".join(lines) + f"\n\n{note}"
 
@@ -145,19 +145,19 @@ def _lost(rows: Sequence[AutoRow], evidence: Evidence) -> str:
             continue
         within = not math.isnan(row.auto.spread) and -row.margin <= row.auto.spread
         records = auto_records(evidence, row.place)
-        said_by_seed = ", ".join(f"{100 * record.test_accuracy:.1f}" for record in records)
+        by_seed = ", ".join(f"{100 * record.test_accuracy:.1f}" for record in records)
         parts = {METHODS[m]: auto_stat(evidence, row.place, m) for m in ABLATIONS}
         others = ", ".join(f"{name} {stat.mean:.1f}" for name, stat in parts.items() if stat)
         lines.append(
             f"- {_where(row.place)}: {-row.margin:.2f} points below"
-            f"{', within the spread' if within else ''} (seed by seed: {said_by_seed}). "
+            f"{', within the spread' if within else ''} (seed by seed: {by_seed}). "
             f"{tried(row.place)}" + (f" With a part left out: {others}." if others else "")
         )
-    parts_said = ["Lost rows, and what was tried:\n\n" + "\n".join(lines)] if lines else []
+    paragraphs = ["Lost rows, and what was tried:\n\n" + "\n".join(lines)] if lines else []
     unrun = [_where(row.place) for row in rows if row.auto is None]
     if unrun:
-        parts_said.append(f"Not run: {', '.join(unrun)}.")
-    return "\n\n".join(parts_said)
+        paragraphs.append(f"Not run: {', '.join(unrun)}.")
+    return "\n\n".join(paragraphs)
 
 
 def _stopping(evidence: Evidence) -> str:
@@ -180,7 +180,7 @@ def _stopping(evidence: Evidence) -> str:
                     better[f"{who} {METHODS[column]}"] += auto.mean >= other.mean
         lines.append(f"| {_where(Place(data, rate))} | {' | '.join(cells)} |")
     note = (
-        "After @ the epochs trained; below ours, in italics, the paper's. \\* is told the true "
+        "After @ the epochs trained; below ours, in italics, the paper's. \\* is given the true "
         "rate. `auto` trains to the end: it need not stop."
     )
     score = "; ".join(f"{who} in {better[who]} of {both[who]} rows" for who in both)
@@ -200,10 +200,8 @@ def _clean(evidence: Evidence) -> str:
             points = auto.mean - nll.mean
             difference = _signed(points)
             verdict = "✔ holds" if points >= -CLEAN_POINTS else "✘ does not hold"
-        lines.append(f"| {NAMES[data]} | {_said(nll)} | {_said(auto)} | {difference} | {verdict} |")
-    note = (
-        f"The rule: at most {CLEAN_POINTS:g} points below nll where there is nothing to distrust."
-    )
+        lines.append(f"| {NAMES[data]} | {_cell(nll)} | {_cell(auto)} | {difference} | {verdict} |")
+    note = f"The rule: at most {CLEAN_POINTS:g} points below nll where all labels are right."
     return "\n".join(lines) + f"\n\n{note}"
 
 
@@ -231,7 +229,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> str:
     seeds, collapsed = len(rows[0]["accuracy"]), sum(row["collapsed"] for row in rows)
     note = (
         f"Test accuracy in % at the end, mean over {seeds} seeds: {' / '.join(methods)}, the best "
-        "in bold; every method with its defaults, nothing said of sizes, on sets that scikit-learn "
+        "in bold; every method with its defaults, no size given, on sets that scikit-learn "
         "ships or makes (`reproduction/bench/auto_tabular.py`). *Unbalanced*: the rarest of four "
         f"classes has a sixteenth of the samples of the commonest. Of "
         f"{seeds * len(rows)} trainings {collapsed} collapsed."
@@ -245,10 +243,10 @@ def _ablation(evidence: Evidence) -> str:
     differences: dict[str, list[float]] = {method: [] for method in ABLATIONS}
     for place in map(Place._make, ABLATED):
         auto = auto_stat(evidence, place)
-        cells = [_said(auto)]
+        cells = [_cell(auto)]
         for method in ABLATIONS:
             other = auto_stat(evidence, place, method)
-            cells.append(_said(other))
+            cells.append(_cell(other))
             if auto is not None and other is not None:
                 differences[method].append(other.mean - auto.mean)
                 cells[-1] += f"<br>{_signed(differences[method][-1])}"
@@ -257,7 +255,7 @@ def _ablation(evidence: Evidence) -> str:
     lines.append(f"| mean difference | | {' | '.join(means)} |")
     note = (
         "*Without memory* is the plain small-stake loss λ (1 − q_y); *with a fixed warm-up* has a "
-        "tenth of the epochs of cross-entropy and sets nothing aside. All are development rows, so "
+        "tenth of the epochs of cross-entropy and holds out nothing. All are development rows, so "
         "that here parts may look better than elsewhere; seeds are fresh."
     )
     return "\n".join(lines) + f"\n\n{note}"
@@ -308,15 +306,15 @@ def _where(place: Place) -> str:
     return f"{NAMES[place.data]} {place.kind} {place.rate:g}"
 
 
-def _said(stat: Stat | None) -> str:
-    return "–" if stat is None else said(stat)
+def _cell(stat: Stat | None) -> str:
+    return "–" if stat is None else shown(stat)
 
 
 def _best(best: Best | None) -> str:
     if best is None:
         return "–"
-    names = [METHODS[m] + "\\*" * (m in TOLD_THE_RATE) for m in best.methods]
-    value = f"{best.mean:.1f}" if best.stat is None else said(best.stat)
+    names = [METHODS[m] + "\\*" * (m in GIVEN_THE_RATE) for m in best.methods]
+    value = f"{best.mean:.1f}" if best.stat is None else shown(best.stat)
     return f"{value} {'; '.join(names)}"
 
 

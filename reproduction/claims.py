@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it comes out here: each verdict is computed from results."""
+"""What the paper claims, and whether our runs confirm it: each verdict is computed from results."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Verdict: TypeAlias = Literal["holds", "in part", "does not hold", "not run"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what our runs say to it, and the target that shows it."""
+    """A claim of the paper, what our runs show, and the target that shows it."""
 
     statement: str
     ours: str
@@ -34,7 +34,7 @@ def judge(share: float, wanted: float = 1.0) -> Verdict:
 
 
 def table_claims(evidence: Evidence) -> list[Claim]:
-    """What the three tables are said to show."""
+    """What the three tables should show."""
     symmetric = "table-symmetric"
     return [
         _better(
@@ -77,19 +77,19 @@ def _better(
     pairs = _pairs(evidence, target, ours, other)
     if not pairs:
         return not_run(statement, target)
-    share, said = _won(pairs)
-    ours_said = said + _unrun(evidence, target, len(pairs))
-    return Claim(statement, ours_said, judge(share, wanted), target)
+    share, findings = _won(pairs)
+    outcome = findings + _unrun(evidence, target, len(pairs))
+    return Claim(statement, outcome, judge(share, wanted), target)
 
 
 def _won(pairs: Sequence[tuple[Stat, Stat]]) -> tuple[float, str]:
     """The share of pairs in which the first is better, and in how many by how much, in words."""
     won = [(a, b) for a, b in pairs if a.mean > b.mean]
-    said = f"{len(won)} of {len(pairs)} rows"
+    findings = f"{len(won)} of {len(pairs)} rows"
     if all(min(a.n, b.n) > 1 for a, b in pairs):
         clear = sum(a.mean - b.mean > _noise(a, b) for a, b in won)
-        said += f", {clear} of them by more than the spread"
-    return len(won) / len(pairs), said
+        findings += f", {clear} of them by more than the spread"
+    return len(won) / len(pairs), findings
 
 
 def _stops_better(evidence: Evidence) -> Claim:
@@ -109,15 +109,15 @@ def _stops_better(evidence: Evidence) -> Claim:
     ]
     found = {"VES keeps the model of its best epoch": kept, "it keeps the last": last}
     judged = {what: _won(pairs) for what, pairs in found.items() if pairs}
-    ours = "; ".join(f"{said}, if {what}" for what, (_, said) in judged.items())
+    ours = "; ".join(f"{findings}, if {what}" for what, (_, findings) in judged.items())
     # The model that suits the claim better.
     best = max(share for share, _ in judged.values())
     return Claim(statement, ours + _unrun(evidence, target, len(kept)), judge(best), target)
 
 
 def _margins(evidence: Evidence) -> Claim:
-    target, statement = "table-symmetric", "Its margin over L_q grows with the rate of wrong labels"
-    grows, said = [], []
+    target, statement = "table-symmetric", "Its margin over L_q grows with the noise rate"
+    grows, findings = [], []
     for data in dict.fromkeys(data for data, _ in evidence.rows(target)):
         pairs = [
             (a, b)
@@ -131,17 +131,17 @@ def _margins(evidence: Evidence) -> Claim:
             margins = [a.mean - b.mean for a, b in (first, last)]
             grows.append(margins[1] - margins[0] > math.hypot(_noise(*first), _noise(*last)))
             clear = "" if grows[-1] else " (no more than the spread)"
-            said.append(f"{NAMES[data]} {margins[0]:+.1f} → {margins[1]:+.1f}{clear}")
+            findings.append(f"{NAMES[data]} {margins[0]:+.1f} → {margins[1]:+.1f}{clear}")
     if not grows:
         return not_run(statement, target)
-    return Claim(statement, "; ".join(said), judge(sum(grows) / len(grows)), target)
+    return Claim(statement, "; ".join(findings), judge(sum(grows) / len(grows)), target)
 
 
 def _extreme(evidence: Evidence) -> Claim:
     target = "table-symmetric"
     statement = "At r = 0.8 it beats Co-teaching+ by 30 points on MNIST and 15 on CIFAR-10"
     claimed = {("mnist", 0.8): 30.0, ("cifar10", 0.8): 15.0}
-    shares, said = [], []
+    shares, findings = [], []
     for row, points in claimed.items():
         ours = evidence.stat(target, row, "schedule")
         other = evidence.stat(target, row, "coteaching_plus")
@@ -149,10 +149,10 @@ def _extreme(evidence: Evidence) -> Claim:
             gain = ours.mean - other.mean
             # Half a point: the paper rounds.
             shares.append(1.0 if gain >= points - 0.5 else 0.5 if gain > 0 else 0.0)
-            said.append(f"{NAMES[row[0]]} {gain:+.1f}")
+            findings.append(f"{NAMES[row[0]]} {gain:+.1f}")
     if not shares:
         return not_run(statement, target)
-    return Claim(statement, "; ".join(said), judge(sum(shares) / len(shares)), target)
+    return Claim(statement, "; ".join(findings), judge(sum(shares) / len(shares)), target)
 
 
 def _sooner(evidence: Evidence) -> Claim:
@@ -204,8 +204,8 @@ def _pairflip(evidence: Evidence) -> Claim:
             best.append(ours.mean >= rival.mean - _noise(ours, rival))
     if not best:
         return not_run(statement, target)
-    ours_said = f"{sum(best)} of {len(best)} rows" + _unrun(evidence, target, len(best))
-    return Claim(statement, ours_said, judge(sum(best) / len(best)), target)
+    outcome = f"{sum(best)} of {len(best)} rows" + _unrun(evidence, target, len(best))
+    return Claim(statement, outcome, judge(sum(best) / len(best)), target)
 
 
 def _pairs(evidence: Evidence, target: str, ours: str, other: str) -> list[tuple[Stat, Stat]]:

@@ -80,7 +80,7 @@ def reproduce(
         typer.Option(metavar="MINUTES", help="Stop in time; the next call goes on from there."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what is missing and how long it will take.")
+        bool, typer.Option("--dry-run", help="Show what is missing and how long it will take.")
     ] = False,
     source: Annotated[
         Path | None,
@@ -119,7 +119,9 @@ def reproduce(
     from reproduction.targets import Scale, chosen
 
     if target is None and source is None and not dry_run:
-        raise AbstainError("target must be given, for example table-symmetric or all, got none")
+        raise AbstainError(
+            "must be given, for example table-symmetric or all, got none", argument="target"
+        )
     targets = chosen(target or "all")
     scale = Scale(seeds=seeds or (1 if quick else 3), quick=quick)
     limit = Budget(budget, reserve=_PAGES)
@@ -129,7 +131,7 @@ def reproduce(
     folders = [places.results, kept]
     if source is not None:
         if not source.is_dir():
-            raise AbstainError(f"--from must be a folder with results, got {source}")
+            raise AbstainError(f"must be a folder with results, got {source}", argument="source")
         folders = [source, source / "runs", kept]
     known = find_known(*folders)
     if source is not None:
@@ -152,11 +154,14 @@ def _check_source(source: Path, known: "Known", scale: "Scale") -> None:
     from reproduction.targets import TARGETS
 
     if not known:
-        raise AbstainError(f"--from must be a folder with results, got {source}, which has none")
+        raise AbstainError(
+            f"must be a folder with results, got {source}, which has none", argument="source"
+        )
     if not any(target.records(scale, list(known.values())) for target in TARGETS.values()):
         of = "of a try-out, or leave --quick out" if scale.quick else "of full runs, or add --quick"
         raise AbstainError(
-            f"--from must be a folder with results {of}, got {source}, which has others"
+            f"must be a folder with results {of}, got {source}, which has others",
+            argument="source",
         )
 
 

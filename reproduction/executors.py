@@ -16,8 +16,8 @@ from reproduction.tasks import Task
 if TYPE_CHECKING:
     from abstain.training.trained import Trained
 
-Heard = Callable[[int, dict[str, float]], None]
-"""Told of every epoch: the number of the run, and its row."""
+OnEpoch = Callable[[int, dict[str, float]], None]
+"""Called after every epoch with the number of the run and its row."""
 
 _BETWEEN_TEXTS = 5  # epochs
 # Its running means are no part of a stack.
@@ -29,8 +29,8 @@ _LOOP_ON_CPU = frozenset({"mnist-cnn", "cifar-cnn"})
 class Executor:
     """Trains recipes on a task, each way of training where it is best."""
 
-    def __init__(self, data_dir: Path | None = None, heard: Heard | None = None) -> None:
-        self.data_dir, self.heard = data_dir, heard
+    def __init__(self, data_dir: Path | None = None, on_epoch: OnEpoch | None = None) -> None:
+        self.data_dir, self.on_epoch = data_dir, on_epoch
 
     def __call__(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
         """A result for each recipe, in their order."""
@@ -59,7 +59,7 @@ class Executor:
             keep_samples=True,
             # To read all test texts takes a third of the time that an epoch takes.
             evaluate_every=1 if task.vectors is None else _BETWEEN_TEXTS,
-            report=self.heard,
+            report=self.on_epoch,
         )
 
     def _one(self, task: Task, recipe: Recipe) -> Result:

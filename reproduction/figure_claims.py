@@ -22,7 +22,7 @@ _NEAR = 1.0
 
 
 def figure_claims(evidence: Evidence) -> list[Claim]:
-    """What the figures are said to show."""
+    """What the figures should show."""
     return [
         _learnability(evidence),
         _rejection(evidence),
@@ -39,7 +39,7 @@ def figure_claims(evidence: Evidence) -> list[Claim]:
 def _learnability(evidence: Evidence) -> Claim:
     target = "figure-learnability"
     statement = (
-        "At r = 0.8 nll learns all labels by heart (100% training accuracy, 19% test); "
+        "At r = 0.8 nll memorises all labels (100% training accuracy, 19% test); "
         "the gambler's loss learns 30% of them and reaches 76%"
     )
     row = evidence.rows(target)[0]
@@ -75,7 +75,7 @@ def _rejection(evidence: Evidence) -> Claim:
         "The rejection score is below 0.5 for right labels and larger for wrong ones "
         "(the paper does not say when)"
     )
-    shares, said = [], []
+    shares, findings = [], []
     rates = [f"{rate:g}" for _, rate in evidence.rows(target)]
     for column, when in (("gamblers_aes", "at the stop"), ("gamblers", "at the end")):
         rows = [
@@ -90,11 +90,13 @@ def _rejection(evidence: Evidence) -> Claim:
         medians = ", ".join(f"{clean:.2f} and {corrupt:.2f}" for clean, corrupt, *_ in rows)
         aurocs = ", ".join(f"{auroc:.2f}" for *_, auroc, _ in rows)
         beliefs = ", ".join(f"{belief:.2f}" for *_, belief in rows)
-        said.append(f"{when}: medians {medians}; AUROC {aurocs} (of belief in the label {beliefs})")
+        findings.append(
+            f"{when}: medians {medians}; AUROC {aurocs} (of belief in the label {beliefs})"
+        )
     if not shares:
         return not_run(statement, target)
     # The time that suits the claim better.
-    ours = f"r = {', '.join(rates)}, {'; '.join(said)}"
+    ours = f"r = {', '.join(rates)}, {'; '.join(findings)}"
     return Claim(statement, ours, judge(max(shares)), target)
 
 
@@ -109,18 +111,18 @@ def _robustness(evidence: Evidence) -> Claim:
     row = evidence.rows(target)[0]
     # From the lowest payoff to cross-entropy, which is an infinite one.
     order = [c for c in evidence.columns(target) if c != "nll"] + ["nll"]
-    means, said, frozen = [], [], 0
+    means, findings, frozen = [], [], 0
     for column in order:
         records = evidence.records(target, row, column)
         frozen += len(records) - len(learnt(records))
         stat = summary(learnt(records))
         if stat is not None:
             means.append(stat.mean)
-            said.append(f"{column}: {stat.mean:.1f}")
+            findings.append(f"{column}: {stat.mean:.1f}")
     if len(means) < 2:
         return not_run(statement, target)
     pairs = [a > b for a, b in combinations(means, 2)]
-    ours = ", ".join(said) + (f"; {frozen} runs froze and are not counted" if frozen else "")
+    ours = ", ".join(findings) + (f"; {frozen} runs froze and are not counted" if frozen else "")
     return Claim(statement, ours, judge(sum(pairs) / len(pairs)), target)
 
 
@@ -194,17 +196,17 @@ def _stopping(evidence: Evidence) -> Claim:
     statement = (
         "The predicted loss is reached where test accuracy is at its maximum, right before it falls"
     )
-    holds, said = [], []
+    holds, findings = [], []
     for cell in evidence.cells(target):
         records = evidence.records(target, cell.row, cell.column)
         if records:
             reached = [stop for r in records if (stop := predicted_stop(r, cell.row)) is not None]
             holds += [s.best - s.accuracy <= _NEAR < s.accuracy - s.end for s in reached]
             holds += [False] * (len(records) - len(reached))
-            said.append(f"{_panel(cell)}: {_stops(reached, records)}")
+            findings.append(f"{_panel(cell)}: {_stops(reached, records)}")
     if not holds:
         return not_run(statement, target)
-    return Claim(statement, "; ".join(said), judge(sum(holds) / len(holds)), target)
+    return Claim(statement, "; ".join(findings), judge(sum(holds) / len(holds)), target)
 
 
 @dataclass(frozen=True)
@@ -238,11 +240,11 @@ def _stops(reached: list[PredictedStop], records: list[Record]) -> str:
     if not reached:
         return rest or "never reached"
     epoch, accuracy, best, end = np.mean([astuple(stop) for stop in reached], axis=0)
-    said = (
+    findings = (
         f"reached in {len(reached)} of {len(records)} runs, at epoch {epoch:.0f} with "
         f"{accuracy:.1f}%, {best - accuracy:.1f} points below the best epoch; {end:.1f}% at the end"
     )
-    return f"{said}; {rest}" if rest else said
+    return f"{findings}; {rest}" if rest else findings
 
 
 def _schedules(evidence: Evidence) -> Claim:
@@ -272,15 +274,15 @@ def _critical(evidence: Evidence) -> Claim:
     if not half:
         return not_run(statement, target)
     least, most = min(b.low for b in half), max(b.high for b in half)
-    said = [f"r = 0.5: {least:.2f} to {most:.2f} over {many(len(half), 'seed')}"]
+    findings = [f"r = 0.5: {least:.2f} to {most:.2f} over {many(len(half), 'seed')}"]
     for rate in sorted({b.rate for b in closed} - {0.5}):
         some = [b for b in closed if b.rate == rate]
-        said.append(
+        findings.append(
             f"r = {rate:g}: {min(b.low for b in some):.2f} to {max(b.high for b in some):.2f}"
         )
     # One value, as the paper has it, would be the same for every seed.
     sharp, inside = most - least < 0.1, least <= high and low <= most
-    return Claim(statement, "; ".join(said), judge((sharp + inside) / 2), target)
+    return Claim(statement, "; ".join(findings), judge((sharp + inside) / 2), target)
 
 
 def predicted_loss(row: tuple[str, float]) -> float:

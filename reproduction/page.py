@@ -62,12 +62,12 @@ def _head(evidence: Evidence) -> str:
         "and figures from our own runs, beside what it publishes. This page is generated from "
         f"`{folder}/results` by "
         f"`python -m reproduction {option}--from {folder}/results`. {what}\n\n"
-        "Accuracy is that of the last epoch on the whole test set, without a look at true labels "
-        "at any point (for AES, of the model it stops at; for VES, of the epoch that is best on "
-        "the labels held out): mean ± standard deviation over n seeds. A seed decides the noise, "
-        "the initial weights and the order. Our own method, which needs to know nothing of the "
-        "noise, has [a page of its own](auto.md). In figures, lines are means over seeds and bands "
-        "their range, unless said otherwise."
+        "Accuracy is that of the last epoch on the whole test set; AES has that of the model it "
+        "stops at, VES that of the epoch that is best on the held-out labels. Training and stops "
+        "never use true labels. Numbers are mean ± standard deviation over n seeds. A seed decides "
+        "the noise, the initial weights and the order. Our own method, which needs no knowledge of "
+        "the noise, has [its own page](auto.md). In figures, lines are means over seeds and bands "
+        "their range, except where noted."
     )
 
 
@@ -102,7 +102,7 @@ def _claims(evidence: Evidence) -> str:
 
 
 def _agreement(evidence: Evidence) -> list[str]:
-    """How many of the published numbers come out here, and how many by what was tried."""
+    """How many of the published numbers our runs give, and how many more another setting gives."""
     found = [column for target in TABLES for column in trials.all_columns(evidence, target)]
     numbers = sum(len(column.ours) for column in found)
     if not numbers or evidence.scale.quick:
@@ -138,7 +138,7 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
 
 def _unstopped(evidence: Evidence, target: Target) -> list[str]:
     """Where the analytical stop of a table never stopped: its accuracy is then that of the end."""
-    said = []
+    unstopped = []
     for cell in evidence.cells(target.name):
         recipe = cell.base.recipe
         if recipe.stop != "analytical" or recipe.epochs is None or evidence.scale.quick:
@@ -147,12 +147,12 @@ def _unstopped(evidence: Evidence, target: Target) -> list[str]:
         never = sum(record.stop_epoch >= recipe.epochs for record in records)
         if never:
             where = f"{METHODS[cell.column]} on {NAMES[cell.row[0]]} at r = {cell.row[1]:g}"
-            said.append(f"{where} ({never} of {many(len(records), 'run')})")
-    if not said:
+            unstopped.append(f"{where} ({never} of {many(len(records), 'run')})")
+    if not unstopped:
         return []
     return [
-        f"Never stopped, and hence as good as at the end: {'; '.join(said)}. The loss stays above "
-        "the predicted one, which is that of a network that learns every right label."
+        f"Never stopped, and hence as good as at the end: {'; '.join(unstopped)}. The loss stays "
+        "above the predicted one, which is that of a network that learns every right label."
     ]
 
 
@@ -172,12 +172,12 @@ def _tried(column: Column) -> str:
     head = f"{NAMES[column.data]}, {kind}: {METHODS[column.method]}"
     theirs = [f"*{column.paper[r].mean:.1f} ± {column.paper[r].spread:.1f}*" for r in rates]
     lines = [[head, *(f"r = {rate:g}" for rate in rates)], ["---"] * (len(rates) + 1)]
-    lines += [["*the paper's*", *theirs], ["as above", *(said(column.ours[r]) for r in rates)]]
+    lines += [["*the paper's*", *theirs], ["as above", *(shown(column.ours[r]) for r in rates)]]
     for trial in column.trials:
         marks = dict.fromkeys(column.explained(trial), " ✔")
         marks |= dict.fromkeys(column.broken(trial), " ✘")
         stats = trial.stats
-        cells = [said(stats[r]) + marks.get(r, "") if r in stats else "" for r in rates]
+        cells = [shown(stats[r]) + marks.get(r, "") if r in stats else "" for r in rates]
         lines.append([trial.what, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -189,7 +189,7 @@ def _explain(stops: bool) -> str:
 
 def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
     """Ours, and below it the published number; for a stop, each with its epoch."""
-    text = "–" if ours is None else said(ours)
+    text = "–" if ours is None else shown(ours)
     if ours is not None and stops:
         text += f" @{ours.epoch:.1f}"
     if theirs is None:
@@ -198,10 +198,10 @@ def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
     return f"{text}<br>*{theirs.mean:.1f} ± {theirs.spread:.1f}{epoch}*"
 
 
-def said(stat: Stat) -> str:
+def shown(stat: Stat) -> str:
     """Mean, spread and n in words; a single run has no spread.
 
-    >>> said(Stat(98.72, 0.11, 3, 50.0)), said(Stat(98.72, float("nan"), 1, 50.0))
+    >>> shown(Stat(98.72, 0.11, 3, 50.0)), shown(Stat(98.72, float("nan"), 1, 50.0))
     ('98.7 ± 0.1 (3)', '98.7 (1)')
     """
     spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"

@@ -8,7 +8,7 @@ from reproduction.trials import Column, Trial, explains, meets
 
 
 def reasons(columns: Sequence[Column]) -> list[str]:
-    """A line for each column that differs; those of which the same is to be said share one.
+    """A line for each column that differs; columns with the same reason share one.
 
     Notes come last, each once.
     """
@@ -34,19 +34,21 @@ def _why(column: Column) -> str:
     whole = [trial for trial in column.trials if column.settled_by(trial)]
     some = [trial for trial in column.trials if column.explained(trial) and trial not in whole]
     others = [trial for trial in column.trials if trial not in whole and trial not in some]
-    said = []
+    findings = []
     if whole:
-        said.append(f"**explained** by {_either([_numbers(column, trial) for trial in whole])}.")
+        findings.append(
+            f"**explained** by {_either([_numbers(column, trial) for trial in whole])}."
+        )
     elif some:
         parts = "; ".join(_in_part(column, trial) for trial in some)
-        said.append(f"**in part**, and by no one setting in all rows: {parts}.")
+        findings.append(f"**in part**, and by no one setting in all rows: {parts}.")
     else:
-        said.append("**not explained.**")
+        findings.append("**not explained.**")
     if others and not whole:
-        said.append(f"Tried, to no avail: {'; '.join(_numbers(column, t) for t in others)}.")
+        findings.append(f"Tried, to no avail: {'; '.join(_numbers(column, t) for t in others)}.")
     elif not column.trials:
-        said.append("Nothing was tried on it.")
-    return " ".join(said)
+        findings.append("Nothing was tried on it.")
+    return " ".join(findings)
 
 
 def _numbers(column: Column, trial: Trial) -> str:
@@ -60,13 +62,13 @@ def _numbers(column: Column, trial: Trial) -> str:
 
 def _in_part(column: Column, trial: Trial) -> str:
     met = column.explained(trial)
-    said = f"{trial.what} gives {_several([f'{rate:g}' for rate in met])}"
+    findings = f"{trial.what} gives {_several([f'{rate:g}' for rate in met])}"
     missed = [rate for rate in column.differing if rate in trial.stats and rate not in met]
     if missed:
-        said += f", not {_against(column, trial, missed)}"
+        findings += f", not {_against(column, trial, missed)}"
     if broken := column.broken(trial):
-        said += f", and no longer {_against(column, trial, broken)}"
-    return said
+        findings += f", and no longer {_against(column, trial, broken)}"
+    return findings
 
 
 def _against(column: Column, trial: Trial, rates: Sequence[float]) -> str:

@@ -1,6 +1,6 @@
 """The paper's settings: what each of its methods means on each of its data sets.
 
-Where the paper is silent or contradicts itself, the code released with it decides: two classes have
+Where the paper is silent or inconsistent, the code released with it decides: two classes have
 the payoff 1.95, and the schedule is the guarded one.
 """
 
@@ -162,7 +162,7 @@ def _co_teaching(setting: Setting, rate: float) -> dict[str, Any]:
 
 
 def _auto() -> dict[str, Any]:
-    """Ours, the same on all data sets; nothing is told of the noise."""
+    """Ours, the same on all data sets; nothing is known of the noise."""
     return {"method": "auto", "warm_up": None, **recipe.METHODS["auto"]}
 
 

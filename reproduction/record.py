@@ -58,7 +58,7 @@ class Result(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Separation:
-    """How well scores of the training samples tell right from wrong labels, at the end."""
+    """How well scores of the training samples separate right from wrong labels, at the end."""
 
     clean: list[int]
     """Samples with a right label per bin of the rejection score, `BINS` of them over [0, 1]."""
@@ -66,7 +66,7 @@ class Separation:
     clean_median: float
     corrupt_median: float
     rejection_auroc: float
-    """Of the rejection score; 0.5 tells nothing, 1 everything."""
+    """Of the rejection score; 0.5 is chance, 1 is perfect."""
     belief_auroc: float
     """Of the belief in the given label."""
 

@@ -1,10 +1,10 @@
-"""What is said by hand: captions, what was not tried, and what was tried where `auto` loses."""
+"""Texts written by hand: captions, what was not tried, and what was tried where `auto` loses."""
 
 from reproduction.auto_evidence import DEVELOPMENT, Place
 
 CAPTIONS = {
     "table-symmetric": (
-        "Co-teaching+ and AES are told the true rate; the others are not. *schedule* is the rule "
+        "Co-teaching+ and AES are given the true rate; the others are not. *schedule* is the rule "
         "euc with a guard of 1e-8 after some epochs of cross-entropy (2 on MNIST, 10 elsewhere); "
         "*as released* is what the authors' code does: guard 1e-10, on MNIST from the first epoch. "
         "Training takes 50 epochs on MNIST and 100 elsewhere, where the gambler's loss begins with "
@@ -21,19 +21,19 @@ CAPTIONS = {
         "pairflip noise it is reached in the first epoch."
     ),
     "figure-learnability": (
-        "Training accuracy counts the given labels, wrong ones too: to learn only what is true "
-        "ends on the dotted line. The paper does not say which payoff it draws."
+        "Training accuracy counts the given labels, wrong ones too: a model that learns only "
+        "true labels ends on the dotted line. The paper does not say which payoff it draws."
     ),
     "figure-rejection": (
         "The abstention output on the training set of MNIST at a payoff of 9.99, by whether the "
         "label is right. It depends on "
-        "the input alone, so it tells them apart only once labels are being memorised. Dotted: 0.5."
+        "the input alone, so it separates them only once labels are being memorised. Dotted: 0.5."
     ),
     "figure-robustness": "A network that freezes stays at the accuracy of guessing.",
     "figure-stages": (
-        "Payoff 9.99. Dotted: where theory sees the losses on the plateau. Shaded: the gap stage, "
+        "Payoff 9.99. Dotted: the losses on the plateau by theory. Shaded: the gap stage, "
         "in which test accuracy is within a point of its best; before it the network learns fast "
-        "what labels have in common, after it it memorises single ones."
+        "what labels have in common, after it, it memorises single ones."
     ),
     "figure-stopping": (
         "Payoff 9.99, each run a line. Dotted: the predicted loss; dashed: the epoch that reaches "
@@ -81,7 +81,7 @@ _NOTES = {
 
 
 def notes(target: str, data: str, column: str) -> list[str]:
-    """What else is to be said of a column that differs, beside what was tried.
+    """Further remarks on a column that differs, beside what was tried.
 
     >>> notes("table-pairflip", "cifar10", "lq")[0][:13]
     'L_q truncated'

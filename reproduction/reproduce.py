@@ -22,7 +22,7 @@ _DRAWN = [name for name in TARGETS if name.startswith("figure-") or name == AUTO
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are written; unless given, where the repository has them."""
+    """Where files are written; by default, their places in the repository."""
 
     results: Path = Path("reproduction/results")
     """A Parquet file per target, to be committed."""
@@ -122,7 +122,7 @@ def train_missing(
     budget: Budget,
     means: Means,
 ) -> Outcome:
-    """Train what is missing, in rounds: a bisection says only then what it needs next."""
+    """Train what is missing, in rounds: each step of a bisection depends on the one before."""
     total = Outcome()
     while runs := missing_runs(targets, scale, known):
         store.check()
@@ -172,7 +172,8 @@ def publish(
         return _publish(targets, scale, known, places, source or places.results)
     except OSError as error:
         raise AbstainError(
-            f"--out must be a folder that can be written, got {places.docs.parent}: {error}"
+            f"must be a folder that can be written, got {places.docs.parent}: {error}",
+            argument="out",
         ) from error
 
 

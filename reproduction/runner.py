@@ -23,7 +23,7 @@ Load = Callable[[str, str], Task]
 
 
 class Report(Protocol):
-    """Hears how far a grid is."""
+    """Shows the progress of a grid."""
 
     def plan(self, runs: int, seconds: float) -> None:
         """So many runs are left, and will take about so long."""
@@ -36,7 +36,7 @@ class Report(Protocol):
 
 
 class Quiet:
-    """A report that says nothing."""
+    """A report that shows nothing."""
 
     def plan(self, runs: int, seconds: float) -> None:
         """Nothing."""
@@ -63,7 +63,7 @@ class Budget:
 
     def __init__(self, minutes: float | None, reserve: float = 0.0) -> None:
         if minutes is not None and not minutes >= 0:  # nor may it be no number
-            raise AbstainError(f"budget must be at least 0 minutes, got {minutes:g}")
+            raise AbstainError(f"must be at least 0 minutes, got {minutes:g}", argument="budget")
         self._end = None
         if minutes is not None:
             self._end = time.monotonic() + 60 * minutes - min(reserve, 60 * minutes / 4)

@@ -19,7 +19,7 @@ _FIRST = 10
 
 
 def speed_claims(evidence: Evidence) -> list[Claim]:
-    """What is said of the time that learning takes."""
+    """Claims about the time that learning takes."""
     return [
         _payoffs(evidence),
         _rules(evidence),
@@ -37,7 +37,7 @@ def _payoffs(evidence: Evidence) -> Claim:
     found = {column: records for column, records in found.items() if records}
     if len(found) < 2:
         return not_run(statement, target)
-    # After one epoch the noise of a seed tells more than the payoff: the same ones for all.
+    # After one epoch the noise of a seed matters more than the payoff: the same ones for all.
     seeds = set.intersection(*({r.run.seed for r in records} for records in found.values()))
     if not seeds:
         return not_run(statement, target)
@@ -47,8 +47,8 @@ def _payoffs(evidence: Evidence) -> Claim:
         for column, records in found.items()
     }
     slower = [a < b for a, b in combinations(reached.values(), 2)]
-    said = ", ".join(f"{column}: {accuracy:.2f}" for column, accuracy in reached.items())
-    ours = f"training accuracy after one epoch {said}"
+    findings = ", ".join(f"{column}: {accuracy:.2f}" for column, accuracy in reached.items())
+    ours = f"training accuracy after one epoch {findings}"
     return Claim(statement, ours, judge(sum(slower) / len(slower)), target)
 
 
@@ -65,16 +65,16 @@ def _rules(evidence: Evidence) -> Claim:
             reached[name] = float(table[:, at - 1].mean())
     if len(reached) < 3:
         return not_run(statement, target)
-    said = ", ".join(f"{name} {accuracy:.1f}" for name, accuracy in reached.items())
+    findings = ", ".join(f"{name} {accuracy:.1f}" for name, accuracy in reached.items())
     slower = [reached["euc"] < reached[name] for name in ("mid", "exp")]
-    ours = f"test accuracy {_SOON} epochs after the warm-up: {said}"
+    ours = f"test accuracy {_SOON} epochs after the warm-up: {findings}"
     return Claim(statement, ours, judge(sum(slower) / len(slower)), target)
 
 
 def _co_teaching(evidence: Evidence) -> Claim:
     target = "table-symmetric"
     statement = "The schedule takes half the training time of Co-teaching+"
-    said, within = [], []
+    findings, within = [], []
     for data in dict.fromkeys(data for data, _ in evidence.rows(target)):
         single, pair = (
             [
@@ -90,10 +90,10 @@ def _co_teaching(evidence: Evidence) -> Claim:
             share = _seconds(single) / _seconds(pair)
             within.append(share <= 0.5)
             epochs = f"{single[0].run.recipe.epochs} epochs against {pair[0].run.recipe.epochs}"
-            said.append(f"{NAMES[data]} {share:.2f} of it ({epochs} of two networks)")
-    if not said:
+            findings.append(f"{NAMES[data]} {share:.2f} of it ({epochs} of two networks)")
+    if not findings:
         return not_run(statement, target)
-    return Claim(statement, ", ".join(said), judge(sum(within) / len(within)), target)
+    return Claim(statement, ", ".join(findings), judge(sum(within) / len(within)), target)
 
 
 def _optimizers(evidence: Evidence) -> Claim:
@@ -114,8 +114,8 @@ def _optimizers(evidence: Evidence) -> Claim:
     laprop, adam = np.mean(rises, axis=0)
     ours = (
         f"training loss over the first {_FIRST} epochs is lower in {sum(faster)} of {len(pairs)} "
-        f"cells; all that it rises again from one epoch to the next is {laprop:.2f} with LaProp, "
-        f"{adam:.2f} with Adam, and less in {sum(stabler)} of {len(pairs)}"
+        f"cells; its rises from one epoch to the next add up to {laprop:.2f} with LaProp and "
+        f"{adam:.2f} with Adam, and to less in {sum(stabler)} of {len(pairs)}"
     )
     return Claim(statement, ours, judge(float(np.mean([*faster, *stabler]))), DIFFERENCES)
 

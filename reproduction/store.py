@@ -24,7 +24,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise AbstainError(f"store must be a folder, got the file {self.folder}")
+            raise AbstainError(f"must be a folder, got the file {self.folder}", argument="store")
 
     def put(self, record: Record) -> Path:
         """Write a record; another process that writes the same one at once does no harm."""
@@ -46,7 +46,8 @@ class Store:
             yield
         except OSError as error:
             raise AbstainError(
-                f"store must be a folder that can be written, got {self.folder}: {error}"
+                f"must be a folder that can be written, got {self.folder}: {error}",
+                argument="store",
             ) from error
 
     def all(self) -> dict[str, Record]:

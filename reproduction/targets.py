@@ -55,7 +55,7 @@ class Cell:
     row: tuple[str, float]
     """Data set and rate."""
     column: str
-    """A method of `recipes.METHODS`, or what tells the lines of a figure apart."""
+    """A method of `recipes.METHODS`, or what distinguishes the lines of a figure."""
     base: Run
     """At seed 0."""
 
@@ -72,7 +72,7 @@ class Target:
     first_seed: int = 0
 
     def runs(self, scale: Scale, known: Sequence[Record] = ()) -> list[Run]:
-        """All runs that it needs, as far as that can be said from those that are `known`."""
+        """All runs that it needs, as far as the `known` ones decide that."""
         seeds = range(self.first_seed, self.first_seed + scale.seeds)
         runs = [cell.base.with_seed(seed) for cell in self.cells(scale) for seed in seeds]
         if self.bisects:
@@ -277,7 +277,8 @@ def chosen(name: str) -> list[Target]:
 
         near = get_close_matches(name, TARGETS, 1)
         raise AbstainError(
-            f"target must be all or one of {', '.join(TARGETS)}, got {name!r}"
-            + (f"; did you mean {near[0]}?" if near else "")
+            f"must be all or one of {', '.join(TARGETS)}, got {name!r}"
+            + (f"; did you mean {near[0]}?" if near else ""),
+            argument="target",
         )
     return [TARGETS[name]]

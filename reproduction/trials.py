@@ -18,7 +18,7 @@ from reproduction.variants import PAIRFLIP, STOPPING, SYMMETRIC, VARIANTS
 TABLES = {"table-symmetric": SYMMETRIC, "table-stopping": STOPPING, "table-pairflip": PAIRFLIP}
 """The targets that are tables, and what the paper's numbers are called."""
 
-# Below this the published digits cannot tell.
+# The published digits do not resolve less.
 _LEAST_SPREAD = 0.1
 # Of one row alone some epoch gives any number between its best and its last.
 _FEWEST_ROWS = 2

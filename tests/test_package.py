@@ -56,16 +56,6 @@ def test_a_notebook_shows_what_a_verb_takes(verb):
     assert "Args:" in inspect.getdoc(verb)
 
 
-def test_the_readme_says_of_training_what_its_page_does():
-    """docs/auto.md is made from committed runs, byte for byte."""
-    readme, page = (path.read_text(encoding="utf-8") for path in (PAGES[0], ROOT / "docs/auto.md"))
-    assert "in all 18 rows" in readme
-    assert "**Score: 18 of 18 rows**" in page
-    low, high = re.search(r"at ([\d.]+) to ([\d.]+) times its time", readme).groups()
-    assert f"takes {low} times one by cross-entropy" in page
-    assert f"and {high} times for a perceptron" in page
-
-
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="no attribute 'gambler'"):
         abstain.gambler  # noqa: B018

@@ -3,7 +3,7 @@
     python reproduction/bench/auto_tabular.py [--seeds 3] [--json FILE]
 
 Trains `auto`, the paper's schedule and cross-entropy on small sets that scikit-learn ships or
-makes, with and without planted errors and with nothing said of sizes, and prints test accuracy at
+makes, with and without planted errors and with no size given, and prints test accuracy at
 the last epoch, in %, mean ± standard deviation over seeds, each with its own noise, split, initial
 weights and order; and how well wrong labels are ranked before right ones (AUROC, in %).
 """
@@ -50,7 +50,7 @@ def unbalanced():
 
 
 def two_classes():
-    """Six of twenty columns tell two classes apart, each of which has two clusters."""
+    """Six of twenty columns separate two classes, each of which has two clusters."""
     return make_classification(
         800, 20, n_informative=6, n_classes=2, class_sep=1.2, flip_y=0, random_state=1
     )

@@ -9,18 +9,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from abstain import noise
 from abstain.training import coteaching
+from abstain.training.batches import epoch_order
 from abstain.training.coteaching import CoTeachingPlan, partner_seed
-from abstain.training.history import all_done
+from abstain.training.from_recipe import Stop, held_out_rows, make_stop, make_warm_up
+from abstain.training.history import Row, all_done
+from abstain.training.objective import is_warm_up
 from abstain.training.recipe import Recipe
+from abstain.training.run_sources import planted
 from abstain.training.stopping import AnalyticalStop, ValidationStop
-from abstain.training.warm_up import WarmUp, untaught_loss
-
-Row = dict[str, float]
-
-# A model that gives the labels a probability of e^−1000000 has not merely a high loss.
-_DIVERGED = 1e6
+from abstain.training.tally import has_diverged
+from abstain.training.warm_up import WarmUp
 
 
 @dataclass
@@ -34,12 +33,12 @@ class Run:
     rows: Tensor
     """The samples to train on; the order of an epoch is drawn as `Batches` draws it."""
     held_out: Tensor
-    """Those set aside for the validation stop, or for the warm-up."""
+    """Those held out for the validation stop, or for the warm-up."""
     everything: Tensor
     """All samples: what is trained on after a warm-up that ends by itself."""
     warm_up: WarmUp | None
     plan: CoTeachingPlan | None
-    stop: AnalyticalStop | ValidationStop | None
+    stop: Stop | None
     epochs: list[Row] = field(default_factory=list)
     outcome: str = ""
     stop_epoch: float = 0.0
@@ -50,33 +49,22 @@ class Run:
     def begin(
         cls, number: int, recipe: Recipe, inputs: Tensor, true: Tensor, num_classes: int
     ) -> "Run":
-        """Plant the errors and set samples aside, as for one model alone."""
-        order = torch.arange(len(true))
-        stop: AnalyticalStop | ValidationStop | None = None
-        held_out = recipe.held_out(len(true))
-        if held_out:
-            generator = torch.Generator().manual_seed(recipe.seed_order)
-            order = torch.randperm(len(true), generator=generator)
-        if recipe.stop == "validation":
-            stop = ValidationStop(recipe.patience)
-        elif recipe.stop == "analytical":
-            payoff = float(recipe.payoff or 0)
-            stop = AnalyticalStop(recipe.rate, payoff, num_classes, recipe.noise)
-        given = _planted(recipe, inputs, true, num_classes)
-        warm_up: WarmUp | None = None
-        if recipe.warm_up_ends == "held-out":
-            counts = np.bincount(given, minlength=num_classes).tolist()
-            warm_up = WarmUp(recipe.epochs or 1, untaught_loss(counts), held_out)
+        """Plant the errors and hold samples out, as for one model alone."""
+        held_out, rows = held_out_rows(recipe, len(true))
+        given = true.numpy(force=True).astype(np.int64)
+        if recipe.flip:
+            ids = np.arange(len(given))
+            given = planted(recipe, given, ids, inputs, num_classes).given
         return cls(
             number=number,
             recipe=recipe,
             given=given,
-            rows=order[held_out:],
-            held_out=order[:held_out],
+            rows=rows,
+            held_out=held_out,
             everything=torch.arange(len(true)),
-            warm_up=warm_up,
+            warm_up=make_warm_up(recipe, torch.from_numpy(given), num_classes),
             plan=CoTeachingPlan.of(recipe) if recipe.method == coteaching.METHOD else None,
-            stop=stop,
+            stop=make_stop(recipe, num_classes),
         )
 
     @property
@@ -115,20 +103,18 @@ class Run:
 
     @property
     def judges(self) -> bool:
-        """Whether the samples set aside decide something at the end of this epoch."""
+        """Whether the held-out samples decide something at the end of this epoch."""
         return len(self.held_out) > 0 and not (self.warm_up and self.warm_up.ended)
 
     def is_warm_up(self, epoch: int) -> bool:
         """Whether cross-entropy is trained in this epoch."""
-        if self.warm_up is not None:
-            return not self.warm_up.ended
-        return epoch < (self.recipe.warm_up or 0)
+        return is_warm_up(self.recipe, self.warm_up, epoch)
 
     def watch(self, losses: Sequence[float], samples: Sequence[float]) -> None:
         """Take in the losses of single batches; ends the run at the plateau."""
         assert isinstance(self.stop, AnalyticalStop)
         for loss, size in zip(losses, samples, strict=True):
-            if not loss < _DIVERGED:
+            if has_diverged(loss):
                 self.outcome = "diverged"
             elif not self.outcome and self.stop.update(loss, round(size)):
                 self.outcome = self.stop.reason
@@ -139,7 +125,7 @@ class Run:
             bool(self.outcome)
             or isinstance(self.stop, ValidationStop)
             or row["epoch"] == self.recipe.epochs
-            or not row["loss"] < _DIVERGED
+            or has_diverged(row["loss"])
         )
 
     def end_epoch(self, row: Row, trained: float, held_out: Tensor | None = None) -> None:
@@ -147,7 +133,7 @@ class Run:
         was_warm_up = self.is_warm_up(len(self.epochs))
         self.epochs.append(row)
         self.stop_epoch = trained
-        if not row["loss"] < _DIVERGED:
+        if has_diverged(row["loss"]):
             self.outcome = "diverged"
         stop = self.stop
         if isinstance(stop, ValidationStop) and stop.update(row["validation_accuracy"]):
@@ -158,11 +144,7 @@ class Run:
         elif self.warm_up is not None and not self.warm_up.check(row["train_accuracy"]):
             self.outcome = f"stopped at epoch {len(self.epochs)}: {self.warm_up.reason}"
         if not self.outcome and len(self.epochs) == self.recipe.epochs:
-            self.outcome = all_done(len(self.epochs))
-            if self.stop is not None:
-                self.outcome += f"; to stop it was {self.stop.reason}"
-            if self.warm_up is not None:
-                self.outcome += f"; {self.warm_up.reason}"
+            self.outcome = all_done(len(self.epochs), self.stop, self.warm_up)
 
     @property
     def test_accuracy(self) -> float:
@@ -182,47 +164,8 @@ def epoch_orders(runs: Sequence[Run], epoch: int) -> Mapping[tuple[int, int], Te
     for run in runs:
         for key, rows in run.orders_to_come:
             if key not in orders:
-                seed = run.recipe.seed_order * 1_000_003 + epoch
-                generator = torch.Generator().manual_seed(seed)
-                order = rows[torch.randperm(len(rows), generator=generator)]
+                order = epoch_order(rows, run.recipe.seed_order, epoch)
                 batch = run.recipe.batch or 1
                 filling = order.new_zeros(-len(order) % batch)
                 orders[key] = torch.cat((order, filling)).view(-1, batch)
     return orders
-
-
-def means(sums: Mapping[str, float]) -> Row:
-    """Sums over samples as means; what there was nothing of is left out."""
-    samples, corrupt = sums["samples"], sums["samples"] - sums["clean"]
-    row = {
-        "loss": sums["loss"] / samples,
-        "train_accuracy": sums["correct"] / samples,
-        "stake": sums["stake"] / samples,
-    }
-    if sums["log_payoff"]:
-        row["payoff"] = math.exp(sums["log_payoff"] / samples)
-    if sums["clean"]:
-        row["clean_loss"] = sums["clean_loss"] / sums["clean"]
-    if corrupt:
-        row["corrupt_loss"] = (sums["loss"] - sums["clean_loss"]) / corrupt
-    return row
-
-
-def _planted(
-    recipe: Recipe, inputs: Tensor, true: Tensor, num_classes: int
-) -> npt.NDArray[np.int64]:
-    labels = true.numpy(force=True).astype(np.int64)
-    if not recipe.flip:
-        return labels
-    features = None
-    if recipe.flip_kind == "instance":
-        features = inputs.flatten(1).float().numpy(force=True)
-    return noise.plant(
-        labels,
-        np.arange(len(labels)),
-        recipe.flip_kind,
-        recipe.flip,
-        recipe.seed_noise,
-        num_classes=num_classes,
-        features=features,
-    ).given

@@ -14,15 +14,11 @@ from torch import Tensor
 
 from abstain.losses import stake
 from abstain.training.coteaching import exchange
+from abstain.training.tally import LOG_PAYOFF_SHOWN, SUMS
 from abstain.training.trust import remembered
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import Net
 from reproduction.stacked.optim import Rule
-
-SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "samples")
-"""What a step records of each model, in this order: sums over the samples of its batch."""
-
-_LOG_PAYOFF_SHOWN = 50.0  # a guarded payoff has no bound; its mean is to be read by people
 
 
 class Stepper:
@@ -48,6 +44,7 @@ class Stepper:
         """(steps, K) how many of them count."""
         dtype = models.weights[0].dtype
         self.record = torch.zeros(steps, count, len(SUMS), dtype=dtype, device=device)
+        """What a step records of each model: sums over the samples of its batch."""
         self._position = torch.zeros(1, dtype=torch.int64, device=device)
         self._places = torch.arange(batch, device=device)
         self._alone = count - 2 * pairs
@@ -120,7 +117,7 @@ class Stepper:
             )
             trains = torch.cat((counts[: self._alone], chosen.flatten(0, 1)))
         loss = ((losses * trains).sum(-1) / trains.sum(-1).clamp(min=1)).sum()
-        shown = log_payoff.clamp(max=_LOG_PAYOFF_SHOWN) * self._shows_payoff()
+        shown = log_payoff.clamp(max=LOG_PAYOFF_SHOWN) * self._shows_payoff()
         columns = (
             detached,
             predicted == given,
@@ -128,6 +125,7 @@ class Stepper:
             shown,
             detached * right,
             right,
+            ~right,
             counts,
         )
         sums = torch.stack([(x * counts).sum(-1).to(self.record.dtype) for x in columns], -1)

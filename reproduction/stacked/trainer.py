@@ -19,14 +19,17 @@ from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import plain_bet_loss
+from abstain.training.history import Row
+from abstain.training.loop import LOOK_EVERY
 from abstain.training.recipe import Recipe
 from abstain.training.stopping import AnalyticalStop
+from abstain.training.tally import SUMS, means
 from abstain.training.warm_up import WarmUp
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
 from reproduction.stacked.optim import ADAM, LAPROP
-from reproduction.stacked.runs import Row, Run, epoch_orders, means
-from reproduction.stacked.step import SUMS, Stepper, as_numbers
+from reproduction.stacked.runs import Run, epoch_orders
+from reproduction.stacked.step import Stepper, as_numbers
 from reproduction.stacked.text import TextNet
 
 __all__ = ["StackedResult", "StackedTask", "train_stacked"]
@@ -34,7 +37,6 @@ __all__ = ["StackedResult", "StackedTask", "train_stacked"]
 Report = Callable[[int, Row], None]
 """Told of every epoch of every run: with its place among the recipes, and its row."""
 
-LOOK_EVERY = 10  # steps between looks of the analytical stop, as in the loop for one model
 # In these, all models of a stack must agree.
 _SHARED = ("batch", "optimizer", "learning_rate", "precision")
 # What the stack does not do, and the value that asks for nothing.
@@ -268,8 +270,8 @@ class _Stack:
         trained = []
         for run, rows in self._places:
             if sizes[rows.start] > 0:
-                sums = dict(zip(SUMS, totals[rows].mean(0).tolist(), strict=True))
-                trained.append((run, rows, {"epoch": epoch + 1.0, **means(sums)}))
+                row = {"epoch": epoch + 1.0, **means(totals[rows].mean(0).tolist())}
+                trained.append((run, rows, row))
         due = (epoch + 1) % self._evaluate_every == 0
         if due or any(run.may_end(row) for run, _, row in trained):
             test = self._test_accuracy(slice(None))
@@ -291,7 +293,7 @@ class _Stack:
         return [run for run, _, _ in trained]
 
     def _follow(self, warm_up: WarmUp, rows: slice, row: Row) -> None:
-        """Keep the best weights of a warm-up, and go back to them where it says so."""
+        """Keep the best weights of a warm-up, and go back to them where it asks for it."""
         if warm_up.collapsed:
             self._models.go_back(rows)
             row["test_accuracy"] = float(self._test_accuracy(rows).mean())

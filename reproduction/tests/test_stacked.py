@@ -11,7 +11,7 @@ from abstain import noise
 from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.training.batches import Batches
-from abstain.training.coteaching import CoTeachingPlan, train_pair
+from abstain.training.coteaching import CoTeachingPlan
 from abstain.training.objective import Objective
 from abstain.training.recipe import Recipe
 from abstain.training.stopping import AnalyticalStop
@@ -20,6 +20,8 @@ from reproduction.stacked.nets import build_one, conv_pool_relu
 from reproduction.stacked.runs import Run
 from reproduction.stacked.text import attend, recur, recur_back
 from reproduction.stacked.trainer import StackedTask, train_stacked
+
+import reference
 
 CLASSES = 4
 
@@ -321,7 +323,7 @@ def test_coteaching_pairs_stack_beside_other_models(network, init_epoch):
             )
             for e in range(recipe.epochs)
         )
-        train_pair(pair, epochs, CoTeachingPlan.of(recipe))
+        reference.co_teach(pair, epochs, CoTeachingPlan.of(recipe))
         answers = [model(numbers(task.test_inputs))[:, :-1].argmax(-1) for model in pair]
         accuracy = np.mean([(a == task.test_labels).double().mean().item() for a in answers])
         assert result.test_accuracy == pytest.approx(accuracy)

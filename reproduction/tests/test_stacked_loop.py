@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import small_runs as small
 import torch
 
 from abstain.models import build_model
@@ -12,7 +13,6 @@ from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
 from reproduction.stacked.trainer import StackedTask, train_stacked
-from training import small_runs as small
 
 
 @contextmanager

@@ -27,8 +27,8 @@ def run(main: Callable[[], None] | None = None) -> None:
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
     finally:
-        # The command has ended and said so. While torch is taken down Python would end by a
-        # Ctrl-C, and what is done would look like what was interrupted.
+        # The command has ended and printed its result. While torch shuts down, Ctrl-C would end
+        # Python, and a finished command would look like an interrupted one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

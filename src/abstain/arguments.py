@@ -1,4 +1,4 @@
-"""Arguments of the wrong type, said as every other mistake: the argument, the rule, the value."""
+"""Refuse arguments of the wrong type, as every other mistake: the argument, the rule, the value."""
 
 import collections.abc
 import inspect
@@ -28,10 +28,10 @@ _WORDS = {
 
 
 def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let a function refuse arguments that are not what its annotations say.
+    """Let a function refuse arguments that its annotations do not allow.
 
     Args:
-        *but: Arguments that it judges by itself.
+        *but: Arguments that the function checks itself.
 
     >>> @typed()
     ... def wait(seconds: float, *, where: str | None = None) -> None: ...
@@ -42,7 +42,7 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         signature = inspect.signature(function)
-        judged = [
+        checked_names = [
             name
             for name, about in signature.parameters.items()
             if about.kind is not about.VAR_KEYWORD and name not in but
@@ -52,9 +52,11 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         def checked(*arguments: _P.args, **named: _P.kwargs) -> _R:
             hints = get_type_hints(function)
             given = signature.bind(*arguments, **named).arguments
-            for name in judged:
+            for name in checked_names:
                 if name in given and not _fits(given[name], hints.get(name, Any)):
-                    raise AbstainError(f"{name} must be {_said(hints[name])}, got {given[name]!r}")
+                    raise AbstainError(
+                        f"must be {_described(hints[name])}, got {given[name]!r}", argument=name
+                    )
             return function(*arguments, **named)
 
         return checked
@@ -63,7 +65,7 @@ def typed(*but: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a value is of a type; what a type hint says beyond that is for the function."""
+    """Whether a value is of a type. The function checks what a type hint cannot express."""
     origin = get_origin(hint) or hint
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in get_args(hint))
@@ -79,7 +81,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401
     return origin is Any or not isinstance(origin, type) or isinstance(value, origin)
 
 
-def _said(hint: Any) -> str:  # noqa: ANN401
+def _described(hint: Any) -> str:  # noqa: ANN401
     several = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     words = dict.fromkeys(_word(get_origin(one) or one, one) for one in several)
     *others, last = words

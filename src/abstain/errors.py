@@ -1,4 +1,4 @@
-"""The errors that a user can cause. Anything else that escapes is a bug of ours."""
+"""The errors that a user can cause. Any other exception that reaches a user is a bug of ours."""
 
 from collections.abc import Callable
 from typing import Self
@@ -56,12 +56,16 @@ class DataError(AbstainError):
 
 
 class MissingColumnError(DataError):
-    """Columns that were asked for are not there; whoever asked may say it in other words."""
+    """Columns that were asked for are not there. The caller may word it differently."""
 
     def __init__(self, argument: str, where: object, found: str) -> None:
         super().__init__(f"must name columns of {where}, got {found}", argument=argument)
         self.where = where
         self.found = found
+
+    def about(self, argument: str) -> Self:
+        """The same error, of another argument: the one that the user knows."""
+        return type(self)(argument, self.where, self.found)
 
 
 def _in_python(name: str, value: object) -> str:

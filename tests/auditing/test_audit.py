@@ -1,13 +1,9 @@
 """The audit: from any source to a verdict that does not look at true labels."""
 
-import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow.csv as csv
-import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -15,7 +11,6 @@ from PIL import Image
 import abstain
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.result import COLUMNS
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
@@ -28,25 +23,6 @@ from audits import blobs, write_images, write_texts
 SHORT = Recipe(epochs=6, warm_up=1)
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    """Digits of which a fifth was flipped."""
-    folder = tmp_path_factory.mktemp("audits") / "digits"
-    return audit("digits", Recipe(epochs=8, warm_up=2, flip=0.2), folder=folder)
-
-
-def test_in_a_notebook_results_take_a_line(planted):
-    assert re.fullmatch(
-        r"<Audit of digits: \d+\.\d% of 1,442 labels wrong "
-        r"\(90% interval .* to .*, estimated from the labels alone\), \d+ flagged>",
-        repr(planted),
-    )
-    assert repr(planted.trained).startswith("<Trained mlp by ")
-    assert repr(planted.data) == "<LabeledData digits: 1,442 samples of 10 classes, image>"
-    assert "1,442 labels" in repr(SavedAudit.open(planted.folder))
-    assert all(len(repr(x)) < 200 for x in (planted, planted.trained, planted.data))
-
-
 def test_the_verdict_finds_planted_errors(planted):
     found = planted.detection
     assert found.auroc > 0.98
@@ -55,52 +31,6 @@ def test_the_verdict_finds_planted_errors(planted):
     assert found.recall > 0.8
     assert planted.noise_rate.low <= found.rate <= planted.noise_rate.high
     assert planted.planted[planted.order[:100]].mean() > 0.95
-
-
-def test_for_every_budget_it_says_how_many_are_expected_to_be_wrong(planted):
-    rows = planted.summary()["budgets"]
-    sizes = [row["budget"] for row in rows]
-    assert sizes[:4] == [10, 20, 50, 100]
-    assert sizes[-1] == planted.flagged > 100
-    assert sizes == sorted(sizes)
-    wrong = planted.planted[planted.order].cumsum()
-    for row in rows:
-        expected = row["expected_wrong"]
-        assert expected["low"] <= wrong[row["budget"] - 1] <= expected["high"]
-
-
-def test_issues_are_all_labels_worst_first(planted):
-    issues = planted.issues
-    assert tuple(issues.column_names) == COLUMNS
-    assert sorted(issues["id"].to_pylist()) == sorted(planted.data.ids)
-    scores = issues["label_score"].to_numpy()
-    assert (np.diff(scores) >= 0).all()
-    assert sum(issues["is_label_issue"].to_pylist()) == planted.flagged
-    row = {id_: k for k, id_ in enumerate(planted.data.ids)}
-    for issue in issues.slice(0, 20).to_pylist():
-        given = planted.data.given[row[issue["id"]]]
-        assert issue["given_label"] == planted.data.classes[given]
-
-
-def test_the_folder_holds_verdict_model_and_recipe(planted):
-    names = {path.name for path in planted.folder.iterdir()}
-    assert {"issues.parquet", "issues.csv", "summary.json", "weights.parquet"} <= names
-    assert {"run.json", "model.safetensors", "ledger.parquet"} <= names
-    table = pq.read_table(planted.folder / "issues.parquet")
-    assert table.equals(planted.issues)
-    text = csv.read_csv(planted.folder / "issues.csv")
-    assert text["id"].to_pylist() == table["id"].to_pylist()
-    summary = json.loads((planted.folder / "summary.json").read_text())
-    assert summary == json.loads(json.dumps(planted.summary()))
-    np.testing.assert_allclose(np.sum(summary["transition"], 1), 1, atol=1e-4)
-    assert summary["noise_rate"]["basis"] == "estimated from the labels alone"
-    assert summary["noise_rate"]["confidence"] == 0.9
-    assert summary["flagged"] == planted.flagged
-    assert summary["sources"]["train"] == "digits"
-    weights = pq.read_table(planted.folder / "weights.parquet")
-    assert weights["id"].to_pylist() == list(planted.data.ids)
-    right = 1 - weights["weight"].to_numpy()
-    assert right.mean() == pytest.approx(planted.noise_rate.value, abs=0.01)
 
 
 def test_a_killed_audit_is_taken_up_to_the_same_verdict(planted):
@@ -199,7 +129,9 @@ def test_sizes_survive_a_folder(tmp_path):
     options = {"image_size": (4, 6), "features": str(tmp_path / "x.npy")}
     audit(root, SHORT, folder=tmp_path / "audit", **options)
     assert audit(folder=tmp_path / "audit", resume=True).data.inputs[0].shape == (1, 4, 6)
-    assert SavedAudit.open(tmp_path / "audit").load().inputs[0].shape == (1, 4, 6)
+    loaded = SavedAudit.open(tmp_path / "audit").load()
+    assert loaded.as_shown.inputs[0].shape == (1, 4, 6)
+    assert loaded.inputs.shape == (20, 3)
 
 
 def test_probabilities_need_no_training(tmp_path):
@@ -233,11 +165,11 @@ def test_columns_that_name_classes_say_whose_probabilities_they_hold():
     found = audit((x, y), probabilities=p[:, [2, 0, 1]])
     assert found.data.classes == ("high", "low", "mid")
     named = pd.DataFrame(p, columns=names)
-    told = audit((x, y), probabilities=named).verdict.label_score
-    np.testing.assert_array_equal(told, found.verdict.label_score)
+    same = audit((x, y), probabilities=named).verdict.label_score
+    np.testing.assert_array_equal(same, found.verdict.label_score)
     unnamed = pd.DataFrame(p[:, [2, 0, 1]])
-    told = audit((x, y), probabilities=unnamed).verdict.label_score
-    np.testing.assert_array_equal(told, found.verdict.label_score)
+    same = audit((x, y), probabilities=unnamed).verdict.label_score
+    np.testing.assert_array_equal(same, found.verdict.label_score)
     with pytest.raises(AbstainError, match="name the classes high, low, mid, got low, mid, hi"):
         audit((x, y), probabilities=named.rename(columns={"high": "hi"}))
 
@@ -250,7 +182,7 @@ P = np.full((90, 3), 1 / 3)
     [
         ({"probabilities": P[:, :2]}, r"shape \(samples, classes\), \(90, 3\), got \(90, 2\)"),
         ({"probabilities": P * 2}, "must sum to 1 in every row, got 2 in row 0"),
-        ({"probabilities": P * 0.88}, r"0.88 .*\(90 such rows\); .* divide each row by its sum"),
+        ({"probabilities": P * 0.88}, r"0.88 .*\(90 such rows\); divide each row of probabil"),
         ({"probabilities": P * np.nan}, "numbers of 0 or more"),
         ({"probabilities": P - 1}, "numbers of 0 or more"),
         ({"probabilities": "probabilities.npy"}, "an array of numbers .*, got: could not convert"),
@@ -285,14 +217,6 @@ def test_no_folder_is_written_over(tmp_path):
         with pytest.raises(AbstainError, match="folder must be new or empty"):
             audit(blobs(90), folder=tmp_path, **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_folders_that_are_no_audit_are_told_apart(tmp_path):
-    with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
-        SavedAudit.open(tmp_path / "nowhere")
-    abstain.train(blobs(60), SHORT, folder=tmp_path / "run")
-    with pytest.raises(AbstainError, match=r"that of a training; .* abstain audit --resume .*run"):
-        SavedAudit.open(tmp_path / "run")
 
 
 def test_the_package_itself_takes_the_call():

@@ -1,4 +1,4 @@
-"""`abstain audit` and `abstain export`: what they print, write, and answer to wrong words."""
+"""`abstain audit`: what it prints, writes, and answers to wrong words."""
 
 import json
 import os
@@ -12,58 +12,17 @@ import numpy as np
 import pytest
 from PIL import Image
 from safetensors.torch import load_file
-from typer.testing import CliRunner
 
-from abstain.cli import app, main
 from abstain.cli.audit import EXAMPLES
 from abstain.training.checkpoint import load_checkpoint
 
-from audits import blobs, write_texts
+from audits import write_texts
+from commands import error_of, run
+
+pytestmark = pytest.mark.usefixtures("here")
+
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
-    x, y = blobs(120)
-    np.savez(tmp_path / "blobs.npz", x=x, y=y)
-    return tmp_path
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def error_of(capsys, *arguments):
-    """The one line that a wrong argument ends in."""
-    with pytest.raises(SystemExit) as exit_:
-        main([*map(str, arguments)])
-    assert exit_.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("abstain: ")
-    assert captured.err.count("\n") == 1, captured.err
-    return captured.err
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """An audit, a training and one that has just begun, side by side; only to be read."""
-    place = tmp_path_factory.mktemp("shared")
-    x, y = blobs(60)
-    np.savez(place / "blobs.npz", x=x, y=y)
-    source = place / "blobs.npz"
-    run("audit", source, "--epochs", 2, "--out", place / "audit")
-    run("train", source, "--epochs", 1, "--out", place / "run")
-    (place / "begun").mkdir()
-    (place / "begun" / "run.json").write_text("{}")
-    return place
 
 
 SHORT = ["blobs.npz", "--epochs", 6, "--flip", 0.2, "--out", "audit"]
@@ -134,10 +93,13 @@ def test_features_are_a_file_or_columns(here):
         ("", "give one of SOURCE and --resume AUDIT"),
         ("blobs.npz --resume x", "give one of SOURCE and --resume AUDIT"),
         ("--resume nowhere", "which is no folder"),
-        ("blobs.npz --reviewed x.csv", "--reviewed is for an audit that is there"),
+        (
+            "blobs.npz --reviewed x.csv",
+            "--reviewed needs an audit that exists already; ",
+        ),
         (
             "--resume nowhere --epochs 3",
-            "only --reviewed, --save-every and --json can be given with it",
+            "--resume takes all settings from its folder; give nothing else but --reviewed, --save",
         ),
         ("blobs.npz --method shedule", "did you mean schedule?"),
         ("blobs.npz --flip 1.5", "flip must be in [0, 1), got 1.5"),
@@ -179,8 +141,8 @@ def test_ctrl_c_saves_and_resume_ends_with_the_same_verdict(here):
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, ""), error
-    told, command = error.rstrip("\n").split(" Go on with: ")
-    assert told == "Interrupted and saved."
+    text, command = error.rstrip("\n").split(" Go on with: ")
+    assert text == "Interrupted and saved."
     assert command.endswith("abstain audit --resume 'folder one'")
     assert load_checkpoint(last).part("position")[1]["outcome"] == ""
     assert not (here / "folder one" / "summary.json").exists()
@@ -219,76 +181,13 @@ def test_the_model_of_an_audit_predicts(here):
     assert (here / "predictions.csv").exists()
 
 
-def test_exports_are_written_and_trained_on(here):
-    run("audit", *SHORT)
-    assert run("export", "audit", "--to", "csv").startswith("audit-csv.csv: 120 rows")
-    queue = json.loads(
-        run("export", "audit", "--to", "parquet", "--flagged", "--out", "q.parquet", "--json")
-    )
-    assert 0 < queue["rows"] < 120
-    said = run("export", "audit", "--to", "label-studio", "--out", "tasks.json")
-    assert "labelling interface tasks.xml" in said
-    cleaned = run("export", "audit", "--to", "cleaned")
-    assert re.match(r"audit-cleaned.npz: 120 rows, \d+ relabelled(, \d+ .*)?\n", cleaned)
-    how = ["--to", "cleaned", "--min-confidence", 1, "--out", "sure.npz"]
-    left = (
-        rf"sure.npz: 120 rows, {queue['rows']} flagged but left as given: less sure than 1 \(--uns"
-    )
-    assert re.match(left, run("export", "audit", *how))
-    assert json.loads(run("export", "audit", *how, "--json"))["unsure"] == queue["rows"]
-    spared = run("export", "audit", *how, "--unsure", "drop")
-    assert f"sure.npz: {120 - queue['rows']} rows, {queue['rows']} dropped\n" in spared
-    assert "Train on it: abstain train audit-cleaned.npz\n" in cleaned
-    weighted = run("export", "audit", "--to", "cleaned", "--fix", "weight", "--out", "w.npz")
-    assert "abstain train w.npz --weights weight" in weighted
-    run("train", "w.npz", "--weights", "weight", "--epochs", 2, "--out", "one")
-    run("train", "blobs.npz", "--weights", "audit/weights.parquet", "--epochs", 2, "--out", "two")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("nowhere --to csv", "audit must be the folder of an audit, got nowhere"),
-        ("run --to csv", "which is that of a training"),
-        ("begun --to csv", "has no verdict yet; go on with: abstain audit --resume begun"),
-        (
-            "audit --to xml",
-            "cleaned, corrected, got 'xml'",
-        ),
-        ("audit --to csv --fix drop", "--fix is for --to cleaned, got --to csv"),
-        ("audit --to csv --url x", "--url is for --to label-studio, got --to csv"),
-        ("audit --to cleaned --flagged", "not for cleaned"),
-        ("audit --to cleaned --fix mend", "fix must be one of drop, relabel, weight"),
-        ("audit --to cleaned --fix drop --min-confidence 0.5", "is for --fix relabel"),
-        ("audit --to cleaned --fix drop --unsure drop", "--unsure is for --fix relabel"),
-        ("audit --to cleaned --min-confidence 3", "--min-confidence must lie in [0, 1]"),
-        ("audit --to csv --out x.parquet", "out must end in .csv, got x.parquet"),
-        ("audit --to cleaned --out x.xlsx", "out must end in .csv or .parquet"),
-        ("audit --to csv --out no/x.csv", "a folder that exists"),
-        ("audit", "--to"),
-    ],
-)
-def test_a_wrong_export_is_one_line(shared, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(shared)
-    before = sorted(shared.iterdir())
-    assert message in error_of(capsys, "export", *arguments.split())
-    assert sorted(shared.iterdir()) == before
-
-
-def test_a_file_that_nobody_named_is_not_written_over(here, capsys):
-    run("audit", "blobs.npz", "--epochs", 2, "--out", "audit")
-    (here / "audit-csv.csv").write_text("mine")
-    assert "audit-csv.csv exists already" in error_of(capsys, "export", "audit", "--to", "csv")
-    assert (here / "audit-csv.csv").read_text() == "mine"
-
-
 @pytest.mark.parametrize("command", ["audit", "export"])
 def test_help_gives_an_example_per_line(command):
     lines = [line.strip() for line in run(command, "--help").splitlines()]
     assert any(line.startswith(f"abstain {command} ") for line in lines)
     if command == "audit":
-        said = [line.strip() for line in EXAMPLES.splitlines() if "abstain audit" in line]
-        assert all(line in lines for line in said)
+        examples = [line.strip() for line in EXAMPLES.splitlines() if "abstain audit" in line]
+        assert all(line in lines for line in examples)
 
 
 def test_a_table_as_people_have_them_goes_all_the_way(here):
@@ -302,17 +201,17 @@ def test_a_table_as_people_have_them_goes_all_the_way(here):
         label = ("no", "yes")[bought if k > 9 else 1 - bought]
         lines.append(f"{k},{age},{city},2020-02-{1 + k % 28:02d},{label}")
     (here / "shop.csv").write_text("\n".join(lines) + "\n")
-    said = ["--label", "bought", "--ignore", "customer"]
-    run("audit", "shop.csv", *said, "--epochs", 4, "--out", "audit")
+    reading = ["--label", "bought", "--ignore", "customer"]
+    run("audit", "shop.csv", *reading, "--epochs", 4, "--out", "audit")
     page = (here / "audit" / "report.html").read_text()
     assert "% alike" in page
-    assert "missing</td>" in page
+    assert "missing</bdi></td>" in page
     assert "2020-02-1" in page
-    assert f"abstain train audit-clean.csv {' '.join(said)}<" in page
+    assert f"abstain train audit-clean.csv {' '.join(reading)}<" in page
     assert page.count("customer") == 2  # was ignored and is to be again, not shown
     output = run("export", "audit", "--to", "cleaned", "--out", "clean.csv")
     advice = re.search(r"Train on it: abstain (train clean.csv .*)", output)[1]
-    assert advice.split()[2:] == said
+    assert advice.split()[2:] == reading
     run(*advice.split(), "--epochs", 2, "--out", "run")
     (here / "new.csv").write_text(
         "day,city,age\n2021-01-01,Rome,30\n2021-01-02,Bonn,\n"

@@ -1,3 +1,5 @@
+"""`abstain data`: the list of built-in sets, and fetching one."""
+
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""What README.md says of `make demo` is what it prints, but for how sums round on a machine."""
+"""What README.md shows of `make demo` is what it prints, but for how sums round on a machine."""
 
 import re
 from pathlib import Path
@@ -14,12 +14,12 @@ README = Path(__file__).parents[2] / "README.md"
 @pytest.mark.slow
 def test_the_demo_finds_what_the_readme_says():
     found = audit("mnist-5k", Recipe.of("auto", flip=0.2))
-    said = re.search(
+    shown = re.search(
         r"(\d+) of which were given a wrong label.* about (\d+)% of them are wrong \(in truth "
         r"([\d.]+)%\) and flags (\d+) labels: ([\d.]+)% of these are wrong, and they are ([\d.]+)%",
         README.read_text(encoding="utf-8"),
     )
-    planted, rate, truth, flagged, precision, recall = map(float, said.groups())
+    planted, rate, truth, flagged, precision, recall = map(float, shown.groups())
     assert found.detection.wrong == planted
     assert 100 * found.detection.rate == pytest.approx(truth, abs=0.05)
     assert 100 * found.noise_rate.value == pytest.approx(rate, abs=1.5)

@@ -203,9 +203,9 @@ def test_more_processes_than_gpus_are_refused_in_one_line(here):
     code, output, error = ended(started(f"{launcher} abstain train", *DIGITS, "--out", "run"))
     assert code != 0
     assert output == ""
-    said = [line for line in error.splitlines() if line.startswith("abstain: ")]
-    assert len(said) == 1, error
-    assert said[0].startswith(f"abstain: processes must be at most {gpus}, one for each GPU")
+    errors = [line for line in error.splitlines() if line.startswith("abstain: ")]
+    assert len(errors) == 1, error
+    assert errors[0].startswith(f"abstain: processes must be at most {gpus}, one for each GPU")
     assert "[rank" not in error  # what torch writes before a traceback of ours
     assert not (here / "run").exists()
 

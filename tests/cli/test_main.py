@@ -1,4 +1,8 @@
-"""The command line as a whole: one line and exit code 2 for what the user can cause."""
+"""The command line as a whole: one line and exit code 2 for errors of the user.
+
+Each command has a file of its own, test_NAME_command.py; these test cli/options.py, running.py and
+process.py, too, whose work is only seen where a command runs.
+"""
 
 import os
 import re
@@ -85,8 +89,8 @@ def test_a_full_disk_under_the_output_is_one_line(arguments, unbuffered):
             text=True, check=False, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
     assert ended.returncode == 2
-    said = "abstain: standard output cannot be written: No space left on device\n"
-    assert ended.stderr == said
+    line = "abstain: standard output cannot be written: No space left on device\n"
+    assert ended.stderr == line
 
 
 @pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])

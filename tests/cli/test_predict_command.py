@@ -1,3 +1,5 @@
+"""`abstain predict`: what it prints and writes, and when it abstains."""
+
 import json
 import re
 
@@ -73,7 +75,7 @@ def test_a_file_that_nobody_named_is_not_replaced(abstain, tmp_path):
     code, out, err = abstain("run", "new.csv")
     assert code == 2
     assert out == ""
-    assert "predictions.csv is there already" in err
+    assert "predictions.csv exists already; name another file by --output" in err
     assert (tmp_path / "predictions.csv").read_text() == "precious"
     assert abstain("run", "new.csv", "--force")[0] == 0
     assert (tmp_path / "predictions.csv").read_text() != "precious"
@@ -113,7 +115,7 @@ def test_the_models_own_opinion_is_called_that(abstain):
     code, out, err = abstain("run", "new.csv", "--max-risk", "0.2")
     assert code == 0
     assert err.count("\n") == 1
-    assert "the model's own opinion" in err
+    assert "the model's own estimate" in err
     assert "--calibrate SOURCE" in err
     assert "at most" not in out
 
@@ -188,7 +190,7 @@ def test_compare_uses_the_label_column_of_the_training_or_the_one_named(abstain)
         (["run", "new.csv", "--calibrate", "trusted.csv"], "calibrate needs max_risk"),
         (
             ["run", "new.csv", "--max-risk", "0.1", "--confidence", "0.95"],
-            "--confidence must come with --calibrate, a source whose labels you trust, got 0.95 al",
+            "whose labels you trust, got 0.95 alone; name one by --calibrate",
         ),
         (
             ["run", "new.csv", "--max-risk", "0.1", "--calibrate", "train.csv"],

@@ -151,9 +151,9 @@ def test_other_tables_are_cleaned_too(tmp_path, name):
 def test_what_cannot_be_exported_is_said(texts, tmp_path):
     found, _ = texts
     for settings, message in (
-        ({"fix": "mend"}, "fix must be one of drop, relabel, weight, reviewed, got 'mend'"),
+        ({"fix": "correct"}, "fix must be one of drop, relabel, weight, reviewed, got 'correct'"),
         ({"min_confidence": 2.0}, r"min_confidence must lie in \[0, 1\], got 2.0"),
-        ({"unsure": "mend"}, "unsure must be one of keep, drop, got 'mend'"),
+        ({"unsure": "flip"}, "unsure must be one of keep, drop, got 'flip'"),
     ):
         with pytest.raises(AbstainError, match=message):
             export_cleaned(found, tmp_path / "clean.csv", **settings)

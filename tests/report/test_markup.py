@@ -1,11 +1,14 @@
-"""Markup by construction: any text comes back as it was, and as nothing but text."""
+"""Markup by templates: any text comes back as it was, and as nothing but text."""
 
+import re
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
-from abstain.report.markup import cut, element, foreign
+from abstain.report.markup import cut, environment
 
 
 class Reader(HTMLParser):
@@ -28,13 +31,19 @@ def read(markup):
     return reader
 
 
-# Without what HTML itself cannot hold, which `escaped` replaces.
+def rendered(text):
+    source = """{% macro bdi(text) %}<bdi>{{ text }}</bdi>{% endmacro %}
+    {%- set copy = text %}<p title="{{ text }}">{{ bdi(copy) }}</p>"""
+    return environment().from_string(source).render(text=text)
+
+
+# Without what HTML itself cannot hold, which is replaced.
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"))
 
 
 @given(TEXT)
 def test_any_text_stays_text(text):
-    reader = read(element("p", foreign(text), title=text))
+    reader = read(rendered(text))
     assert reader.tags == ["p", "bdi"]
     assert "".join(reader.text) == text
     assert reader.attributes == [("title", text)]
@@ -42,7 +51,7 @@ def test_any_text_stays_text(text):
 
 @given(st.text())
 def test_any_text_can_be_written(text):
-    element("p", text, title=text).encode("utf-8")
+    rendered(text).encode("utf-8")
 
 
 @given(st.text(), st.integers(2, 50))
@@ -50,7 +59,12 @@ def test_a_cut_text_is_no_longer_than_asked(text, length):
     assert len(cut(text, length)) <= length
 
 
-def test_children_are_flattened_and_none_is_nothing():
-    assert element("ul", [element("li", n) for n in (1, 2)], None) == (
-        "<ul><li>1</li><li>2</li></ul>"
-    )
+def test_a_value_that_is_missing_is_an_error_not_a_gap():
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ nothing }}").render()
+
+
+@pytest.mark.parametrize("name", environment().list_templates())
+def test_no_template_marks_text_as_safe(name):
+    source, _, _ = environment().loader.get_source(environment(), name)
+    assert not re.search(r"\|\s*safe|autoescape", source)

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
 
@@ -20,13 +21,14 @@ BROWSER = next(
 
 @pytest.fixture(scope="module")
 def browser():
-    if BROWSER is None:
-        why = "needs a browser: install Debian's chromium"
+    if BROWSER is None or find_spec("playwright") is None:
+        why = "needs Debian's chromium and the package playwright"
         if os.environ.get("ABSTAIN_BROWSER") == "required":
             pytest.fail(why)
         pytest.skip(why)
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    with playwright.sync_playwright() as driver:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield opened
         opened.close()

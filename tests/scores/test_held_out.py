@@ -1,3 +1,5 @@
+"""The standard error of held-out accuracy."""
+
 import math
 
 import numpy as np

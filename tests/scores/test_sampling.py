@@ -1,3 +1,5 @@
+"""Tests of sampling.py and interval.py: the draws and the coverage of the intervals."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

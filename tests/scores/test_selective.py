@@ -1,3 +1,5 @@
+"""Answering and abstaining, against plain loops and exact binomial tails."""
+
 import itertools
 import math
 
@@ -9,7 +11,6 @@ from scipy import stats
 
 from abstain.errors import AbstainError
 from abstain.scores.selective import (
-    choose_score,
     labels_needed,
     risk_bound,
     risk_coverage,
@@ -246,53 +247,3 @@ def test_wrong_arguments_are_named(call, message):
 def test_nothing_to_select_from_selects_nothing():
     assert select_by_coverage([], 0.5).tolist() == []
     assert select_by_expected_risk([], [], 0.5).tolist() == []
-
-
-def noisy_answers(rng, samples=20_000, classes=5, rate=0.3):
-    """Answers with a good, a poor and a useless score; labels of which a share is wrong."""
-    true = rng.integers(classes, size=samples)
-    ease = rng.random(samples)
-    predicted = np.where(rng.random(samples) < ease, true, (true + 1) % classes)
-    moved = (true + rng.integers(1, classes, samples)) % classes
-    given = np.where(rng.random(samples) < rate, moved, true)
-    scores = {
-        "useless": rng.random(samples),
-        "poor": ease + 0.5 * rng.normal(size=samples),
-        "good": ease + 0.1 * rng.normal(size=samples),
-    }
-    return scores, predicted, given, true
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3, 0.6])
-def test_the_best_score_is_chosen_by_wrong_labels_as_by_right_ones(rate):
-    scores, predicted, given, true = noisy_answers(np.random.default_rng(0), rate=rate)
-    assert choose_score(scores, predicted, given).name == "good"
-    assert choose_score(scores, predicted, true).name == "good"
-    trust = np.where(given == true, 0.9, 0.2)
-    assert choose_score(scores, predicted, given, trust).name == "good"
-
-
-def test_noise_lifts_every_curve_by_the_same_line():
-    scores, predicted, given, true = noisy_answers(np.random.default_rng(1), samples=200_000)
-    noisy, clean = (choose_score(scores, predicted, labels).curves for labels in (given, true))
-    for name in scores:
-        expected = 0.3 + (1 - 0.3 - 0.3 / 4) * clean[name].area
-        assert noisy[name].area == pytest.approx(expected, abs=0.01)
-
-
-def test_trust_brings_the_curve_nearer_to_the_truth():
-    scores, predicted, given, true = noisy_answers(np.random.default_rng(2))
-    trust = np.where(given == true, 0.95, 0.05)
-    plain = choose_score(scores, predicted, given).curves["good"].area
-    weighed = choose_score(scores, predicted, given, trust).curves["good"].area
-    clean = choose_score(scores, predicted, true).curves["good"].area
-    assert abs(weighed - clean) < abs(plain - clean)
-
-
-def test_of_equal_scores_the_first_is_chosen_and_none_is_an_error():
-    scores = {"one": [0.1, 0.2], "two": [1, 2]}
-    assert choose_score(scores, [0, 1], [0, 0]).name == "one"
-    with pytest.raises(AbstainError, match="scores must hold at least one score"):
-        choose_score({}, [0], [0])
-    with pytest.raises(AbstainError, match="given must have one value per sample"):
-        choose_score(scores, [0, 1], [0])

@@ -1,3 +1,5 @@
+"""Identical inputs and pairs of classes, against plain loops."""
+
 import numpy as np
 from hypothesis import given as forall
 from hypothesis import strategies as st

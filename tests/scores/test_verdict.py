@@ -148,8 +148,8 @@ def test_the_curve_is_the_posterior_mode():
 
     def cost(place):
         z = place[0] - np.exp(place[1]) * odds
-        said = 0.98 * expit(z) + 0.02 * expit(-z)  # of a hundred answers two are slips
-        likelihood = weight @ np.where(wrong, np.log(said), np.log(1 - said))
+        answer = 0.98 * expit(z) + 0.02 * expit(-z)  # of a hundred answers two are slips
+        likelihood = weight @ np.where(wrong, np.log(answer), np.log(1 - answer))
         return (((place - prior) / spread) ** 2).sum() / 2 - likelihood
 
     best = minimize(cost, prior, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}).x

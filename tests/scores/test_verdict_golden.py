@@ -2,6 +2,8 @@
 
 After a change of the learnt numbers, run `python tests/scores/test_verdict_golden.py` to write the
 figures anew, and say in the commit what moved.
+
+Tests of verdict.py, apart because they compare with stored figures.
 """
 
 import json

@@ -1,4 +1,8 @@
-"""The method `auto`: every trainer does what its definition says, in one process or several."""
+"""The method `auto`: every trainer follows its definition, in one process or several.
+
+Grouped by the method, which several modules make up: from_recipe, warm_up_phase, trust,
+averaging and the stacked trainer.
+"""
 
 import copy
 import math
@@ -194,15 +198,21 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(begun, monkeypatch):
 
 
 def test_a_collapse_is_noticed_and_undone(monkeypatch):
-    from abstain.training import loop, objective
+    from abstain.training import objective
+    from abstain.training.learner import Learner
 
     def ruinous(log_belief, given, _trust):
         return log_belief.gather(-1, given.unsqueeze(-1)).squeeze(-1)  # away from every label
 
     monkeypatch.setattr(objective, "trusted_losses", ruinous)
     judged = []
-    go_back = loop.Loop._go_back
-    monkeypatch.setattr(loop.Loop, "_go_back", lambda self: (judged.append(1), go_back(self))[1])
+    restart = Learner.restart
+
+    def counted(learner, weights):
+        judged.append(1)
+        restart(learner, weights)
+
+    monkeypatch.setattr(Learner, "restart", counted)
     x, y = small.blobs(200)
     trained = train((x, y), Recipe.of("auto", epochs=20, batch=8), test=(x, y))
     assert len(judged) == 2
@@ -230,16 +240,16 @@ def test_a_given_warm_up_ends_when_it_says():
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_labels_set_aside_count_by_their_weights(scale):
-    """Else a warm-up ends where it begins to contradict the very labels that are not to count."""
+def test_held_out_labels_count_by_their_weights(scale):
+    """Else a warm-up ends where it begins to disagree with labels that are not to count."""
     data = load(small.blobs(200))
     weights = torch.rand(200, generator=torch.Generator().manual_seed(0)).round() * scale
     trained = train(replace(data, weights=weights), Recipe.of("auto", epochs=1))
-    aside = torch.from_numpy(trained.held_out.rows)
-    inputs = trained.encoder.encode(data)[aside]
+    rows = torch.from_numpy(trained.held_out.rows)
+    inputs = trained.encoder.encode(data)[rows]
     with torch.no_grad():
-        losses = cross_entropy(trained.model(inputs), data.given[aside], reduction="none")
-    expected = (losses * weights[aside]).sum() / weights[aside].sum()
+        losses = cross_entropy(trained.model(inputs), data.given[rows], reduction="none")
+    expected = (losses * weights[rows]).sum() / weights[rows].sum()
     assert trained.history.epochs[0]["validation_loss"] == pytest.approx(float(expected), rel=1e-5)
     none = train(replace(data, weights=torch.zeros(200)), Recipe.of("auto", epochs=1))
     assert none.history.epochs[0]["validation_loss"] > 0

@@ -13,10 +13,12 @@ from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.training.batches import Batches
 from abstain.training.checkpoint import load_checkpoint
-from abstain.training.coteaching import CoTeachingPlan, Pair, exchange, partner_seed, train_pair
+from abstain.training.coteaching import CoTeachingPlan, Pair, exchange, partner_seed
 from abstain.training.predict import predict_from
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
+
+import reference
 
 
 def chosen_by_loops(predictions, losses, counts, kept, by_disagreement):
@@ -94,28 +96,6 @@ def test_a_recipe_that_cannot_be_co_taught_is_refused(settings, reason):
         Recipe.of("coteaching-plus", **settings)
 
 
-def test_a_pair_learns_in_spite_of_wrong_labels():
-    rng = torch.Generator().manual_seed(0)
-    true = torch.randint(0, 2, (400,), generator=rng)
-    inputs = torch.randn(400, 30, generator=rng)
-    inputs[:, 0] += 6 * true - 3
-    wrong = torch.rand(400, generator=rng) < 0.25
-    given = torch.where(wrong, 1 - true, true)
-
-    def network(seed):
-        torch.manual_seed(seed)
-        hidden = torch.nn.Linear(30, 64)
-        return torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Linear(64, 3))
-
-    pair = network(0), network(1)
-    plan = CoTeachingPlan(rate=0.25, epochs=40, init_epoch=5)
-    batches = list(zip(inputs.split(40), given.split(40), strict=True))
-    train_pair(pair, [batches] * 40, plan)
-    for model in pair:
-        right = (model(inputs)[:, :-1].argmax(-1) == true).double().mean().item()
-        assert right > 0.9
-
-
 @contextmanager
 def float64():
     before = torch.get_default_dtype()
@@ -153,7 +133,7 @@ def test_the_loop_trains_the_pair_of_the_plain_trainer(warm_up):
         [(batch.inputs.double(), given[batch.index]) for batch in batches.epoch(epoch)]
         for epoch in range(4)
     ]
-    train_pair(tuple(networks), epochs, CoTeachingPlan.of(trained.recipe))
+    reference.co_teach(networks, epochs, CoTeachingPlan.of(trained.recipe))
     for run, network in zip((trained, other), networks, strict=True):
         small.assert_same_weights(
             run.model.network.state_dict(), network.state_dict(), rtol=1e-9, atol=1e-12

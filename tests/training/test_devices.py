@@ -1,4 +1,4 @@
-"""Processes and GPUs: one for each, or a line that says what to do."""
+"""Processes and GPUs: one for each, or an error with a remedy."""
 
 import pytest
 
@@ -15,10 +15,10 @@ def test_a_gpu_for_each_process_is_enough(processes, gpus):
 def test_more_processes_than_gpus_are_told_what_to_do(processes, gpus):
     with pytest.raises(AbstainError) as refused:
         check_gpus(processes, gpus)
-    said = str(refused.value)
-    assert said.startswith(f"processes must be at most {gpus}, one for each GPU of this machine")
-    assert f"got {processes}: start fewer" in said
-    assert "CUDA_VISIBLE_DEVICES= " in said
+    message = str(refused.value)
+    assert message.startswith(f"processes must be at most {gpus}, one for each GPU of this machine")
+    assert f"got {processes}: start fewer" in message
+    assert "CUDA_VISIBLE_DEVICES= " in message
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_launchers_say_how_many_processes_are_here(monkeypatch, name):
 
 def test_accelerate_may_ask_for_the_cpu(monkeypatch):
     assert not _wants_cpu()
-    for said, wanted in (("True", True), ("False", False), ("1", True)):
-        monkeypatch.setenv("ACCELERATE_USE_CPU", said)
+    for value, wanted in (("True", True), ("False", False), ("1", True)):
+        monkeypatch.setenv("ACCELERATE_USE_CPU", value)
         assert _wants_cpu() == wanted

@@ -1,4 +1,7 @@
-"""The loop against a plain one, and what it must do when things go wrong."""
+"""The loop against a plain one, and what it must do when things go wrong.
+
+This includes its learner, judge, evaluation and saver, which only a loop puts to use.
+"""
 
 import math
 import threading
@@ -11,6 +14,7 @@ from torch.nn import functional
 
 from abstain.errors import AbstainError
 from abstain.training.checkpoint import load_checkpoint
+from abstain.training.optim import SGD
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
 
@@ -249,7 +253,7 @@ def test_divergence_is_an_error_in_words(optimizer):
 
 
 class _Breaks(Net64):
-    """Weights that become NaN in the very last step of an epoch: no loss has told yet."""
+    """Weights that become NaN in the very last step of an epoch: no loss shows it yet."""
 
     def __init__(self):
         super().__init__()
@@ -264,7 +268,7 @@ class _Breaks(Net64):
 @pytest.mark.parametrize("when", ["loss", "weights"])
 def test_divergence_leaves_the_last_good_checkpoint_whole(tmp_path, monkeypatch, when):
     if when == "weights":  # the loss of the step is fine, its update is not
-        original = torch.optim.SGD.step
+        original = SGD.step
         calls = []
 
         def step(self, *arguments):
@@ -273,7 +277,7 @@ def test_divergence_leaves_the_last_good_checkpoint_whole(tmp_path, monkeypatch,
             if len(calls) == 2 * 7:
                 self.param_groups[0]["params"][0].data.fill_(math.nan)
 
-        monkeypatch.setattr(torch.optim.SGD, "step", step)
+        monkeypatch.setattr(SGD, "step", step)
     model = _Breaks() if when == "loss" else Net64()
     recipe = Recipe(batch=BATCH, epochs=4, warm_up=1, optimizer="sgd")
     with pytest.raises(AbstainError, match=r"diverged.*the last good checkpoint, .* is whole"):

@@ -43,9 +43,9 @@ def test_the_loss_is_its_definition_before_and_after_the_warm_up(method, epoch):
 
 def test_the_payoff_told_is_the_payoff_used():
     rule = Objective(Recipe(epochs=9, warm_up=1))
-    told = rule.payoff(LOGITS, epoch=1)
+    payoff = rule.payoff(LOGITS, epoch=1)
     expected = [float(reference.payoff_by_rule("euc", row, 1e-8)) for row in LOGITS.numpy()]
-    np.testing.assert_allclose(told.numpy(), expected, rtol=1e-9)
+    np.testing.assert_allclose(payoff.numpy(), expected, rtol=1e-9)
     assert rule.payoff(LOGITS, epoch=0) is None  # cross-entropy has none
     fixed = Objective(Recipe(epochs=9, warm_up=0, payoff=2.5))
     assert fixed.payoff(LOGITS, epoch=0).tolist() == [2.5, 2.5]

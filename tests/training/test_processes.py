@@ -1,4 +1,7 @@
-"""One process or several: the same order, the same weights, every sample once."""
+"""One process or several: the same order, the same weights, every sample once.
+
+Grouped by what is started, real processes, not by a module.
+"""
 
 import json
 import os
@@ -18,8 +21,8 @@ from abstain.data import load, load_encoder
 from abstain.training.batches import Batches
 from abstain.training.checkpoint import load_checkpoint
 from abstain.training.coteaching import CoTeachingPlan, exchange, partner_seed
-from abstain.training.folder import make_model
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import make_model
 
 # Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
 SAMPLES, BATCH = 43, 7
@@ -217,9 +220,9 @@ def test_launchers_run_the_command_line(begun, tmp_path, launcher, processes):
 def test_what_is_wrong_is_said_by_one_process(tmp_path):
     done = launch(TORCHRUN, str(tmp_path / "nowhere.csv"), "--out", str(tmp_path / "run"))
     assert done.returncode != 0
-    said = [line for line in done.stderr.splitlines() if "nowhere.csv" in line]
-    assert len(said) == 1
-    assert said[0].startswith("abstain: source must be a file or folder that exists")
+    lines = [line for line in done.stderr.splitlines() if "nowhere.csv" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("abstain: source must be a file or folder that exists")
     assert "rank1" not in done.stderr  # what torch writes before a traceback of ours
 
 

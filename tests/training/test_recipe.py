@@ -138,7 +138,7 @@ def test_what_the_method_would_pass_over_is_refused(method, settings, message):
         ("coteaching-plus", {"rate": 0.2, "warm_up": 1}),
         ("lq", {"q": 0.5, "truncate": 0.3}),
         ("auto", {"warm_up": 2}),
-        ("nll", {"flip": 0.0, "flip_kind": "pairflip"}),  # said, and nothing to flip
+        ("nll", {"flip": 0.0, "flip_kind": "pairflip"}),  # given, and nothing to flip
     ],
 )
 def test_what_the_method_looks_at_is_taken(method, settings):

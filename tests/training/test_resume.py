@@ -1,4 +1,7 @@
-"""A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit."""
+"""A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit.
+
+Of `saving` and `loop_state`, in real processes.
+"""
 
 import json
 import random
@@ -144,7 +147,7 @@ import signal
 from pathlib import Path
 
 class InterruptedNet(Net):
-    # asks for an interruption in its 24th step, if there is a file that says so
+    # asks for an interruption in its 24th step, if there is a file that asks for it
     calls = 0
 
     def forward(self, x):

@@ -1,4 +1,4 @@
-"""From any source to a trained model and a folder that says everything about it."""
+"""From any source to a trained model and a folder that describes it completely."""
 
 import io
 import json
@@ -16,15 +16,15 @@ from rich.console import Console
 
 import abstain
 from abstain.data import load
-from abstain.data.encode_image import ImageEncoder
+from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.training.display import live_display
-from abstain.training.folder import RunFolder
 from abstain.training.network import warn_of_large_images
 from abstain.training.predict import predict_from
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
+from abstain.training.run_folder import RunFolder
 
 SHORT = Recipe(epochs=2, warm_up=1, batch=8)
 
@@ -35,7 +35,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def predicted_classes(folder, source):
-    """What the model of a run says, from nothing but its folder."""
+    """What the model of a run predicts, from its folder alone."""
     model, encoder, classes = RunFolder(folder).load_model()
     data = load(source, classes=classes)
     encoded = encoder.encode(data)
@@ -279,7 +279,7 @@ def test_no_run_is_written_over_and_no_half_made_folder_is_left(tmp_path, monkey
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("abstain.training.folder._write_json", full)
+    monkeypatch.setattr("abstain.training.run_folder._write_json", full)
     with pytest.raises(AbstainError, match=r"can be written, got .*No space left"):
         train(small.blobs(20), SHORT, folder=tmp_path / "new")
     assert not (tmp_path / "new").exists()
@@ -403,7 +403,7 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
     assert len(predict_from(tmp_path / "run", photos)) == 24
     caplog.clear()
     train(folder=tmp_path / "run", resume=True)
-    assert "several sizes" not in caplog.text  # said once
+    assert "several sizes" not in caplog.text  # once
 
 
 def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
@@ -412,13 +412,13 @@ def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
     x = rng.normal(size=(60, 2)) + 3 * label[:, None]
     x[7, 1] = 1e30
     trained = train((x, label), Recipe(epochs=20, warm_up=1, batch=4, precision="fp32"))
-    told = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
-    assert f"{told} column 1 (1e+30 in row 7); correct them" in caplog.text
+    text = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
+    assert f"{text} column 1 (1e+30 in row 7); correct them" in caplog.text
     caplog.clear()
     assert (predict_from(trained, x[:7]).predicted == label[:7]).mean() > 0.8
     assert caplog.text == ""
     predict_from(trained, x[[7, 0]] * -1)
-    assert f"{told} column 1 (-1e+30 in row 0); correct them" in caplog.text
+    assert f"{text} column 1 (-1e+30 in row 0); correct them" in caplog.text
 
 
 def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
@@ -426,11 +426,11 @@ def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(["x,plan,label", *rows]))
     (tmp_path / "new.csv").write_text("\n".join(["x,plan,label", "1,GOLD,y", "2,,n", "3,GOLD,y"]))
     trained = train(tmp_path / "t.csv", SHORT, test=tmp_path / "new.csv")
-    told = "categories of new that the training data do not have count as missing: plan (GOLD in "
-    assert f"{told}row 0 and 1 more; did you mean gold?)" in caplog.text
+    text = "categories of new that the training data do not have count as missing: plan (GOLD in "
+    assert f"{text}row 0 and 1 more; did you mean gold?)" in caplog.text
     caplog.clear()
     predict_from(trained, tmp_path / "new.csv")
-    assert told in caplog.text
+    assert text in caplog.text
     (tmp_path / "less.csv").write_text("x\n1\n")
     lacks = r"less.csv must have the columns that the model was trained on, got no plan; its col"
     with pytest.raises(AbstainError, match=lacks):

@@ -28,8 +28,8 @@ def test_correlation_is_spearmans(values, random):
 
 def test_looks_every_quarter_and_stops_at_the_second_that_finds_nothing_new():
     stop, evidence = SettledStop(), torch.linspace(-1, 1, 500)
-    said = {epoch: stop.update(evidence, epoch) for epoch in range(10, 18)}
-    assert [epoch for epoch, stops in said.items() if stops] == [17]  # 10, 13, 17
+    stops_at = {epoch: stop.update(evidence, epoch) for epoch in range(10, 18)}
+    assert [epoch for epoch, stops in stops_at.items() if stops] == [17]  # 10, 13, 17
     assert stop.reason.startswith("stopped at epoch 17")
 
 

@@ -1,4 +1,4 @@
-"""The audit: data in, verdict out. One training run says how many labels are wrong, and which.
+"""The audit: data in, verdict out. One training run tells how many labels are wrong, and which.
 
 source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is wrong) ──▶ noise rate, flags, budgets
                      (what the training saw of each sample)
@@ -7,7 +7,6 @@ source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is 
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
-from abstain.data import LabeledData
-from abstain.data.fingerprints import fingerprints
-from abstain.data.given_features import is_feature_file, with_features
+from abstain.data import LabeledData, load
+from abstain.data.features import are_numbers
+from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,
@@ -39,10 +38,10 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
-from abstain.training.folder import RunFolder
 from abstain.training.recipe import DEFAULT_METHOD, Recipe
 from abstain.training.run import train
-from abstain.training.sources import check_options, loaded, reading, recalled, remembered
+from abstain.training.run_folder import RunFolder
+from abstain.training.run_sources import check_options, reading, recalled, remembered
 from abstain.training.trained import Trained
 
 
@@ -55,6 +54,7 @@ def audit(
     features: object = None,
     probabilities: npt.ArrayLike | None = None,
     model: torch.nn.Module | None = None,
+    backbone: str | None = None,
     test: object = None,
     reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -67,17 +67,19 @@ def audit(
 
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
-        recipe: How to train; nothing has to be said. Its `flip` plants known errors, and the
-            verdict is then compared with them. By the default method, training ends before all
-            epochs are done where more would hardly change the order of the labels.
+        recipe: How to train; by default all is chosen from the data. Its `flip` plants known
+            errors, and the verdict is then compared with them. By the default method, training
+            ends early where more epochs would hardly change the order of the labels.
         method: Instead of a recipe, the name of a method with its defaults.
         features: Numbers to train on instead of the source's own inputs, such as embeddings: an
             array (samples, columns) or the name of an `.npy`, in the order of a table's rows or of
             the paths of an image folder; or the feature columns of a table.
-        probabilities: Out-of-sample probabilities (samples, classes) that you have already, from
-            cross-validation say: nothing is trained then. Classes stand in their sorted order, that
-            of scikit-learn, or as the columns of a DataFrame say.
+        probabilities: Out-of-sample probabilities (samples, classes) that you have already, for
+            example from cross-validation: nothing is trained then. Classes are in sorted order,
+            as in scikit-learn, or named by the columns of a DataFrame.
         model: A torch classifier of your own, as for `abstain.train`.
+        backbone: The pretrained network by whose features images and texts are seen, as for
+            `abstain.train`; `auto` by default.
         test: A source whose labels are right, for the training curves only.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
@@ -89,7 +91,7 @@ def audit(
         **options: For `abstain.data.load`: `label`, `data_dir`, `skip_bad`, …
 
     Returns:
-        `noise_rate`, the share of wrong labels with its interval; `issues`, a table of every
+        `noise_rate` with its interval; `issues`, a table of every
         label, the worst first; `model`; and all that these were made from.
 
     >>> found = audit("digits", Recipe(epochs=3, warm_up=1, flip=0.2))
@@ -99,16 +101,21 @@ def audit(
     began = time.monotonic()
     if not isinstance(recipe, Recipe | None):
         raise AbstainError(
-            f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}; the name of a "
-            "method is given as method="
+            f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}",
+            argument="recipe",
+            remedy="the name of a method is given as {method}",
+            method=None,
         )
     if recipe is not None and method is not None:
         raise AbstainError(f"recipe and method exclude each other: give one, got {method!r} too")
     check_options(audit, options)
     if reviewed is not None and not resume:
         raise AbstainError(
-            "reviewed is for an audit that is there: give resume=True with its folder, or call "
-            "with_reviewed on what audit returned; labels that were corrected since are new data"
+            "needs an audit that exists already",
+            argument="reviewed",
+            remedy="give {resume} with its folder, or call with_reviewed on what audit returned; "
+            "labels that were corrected since are new data",
+            resume=True,
         )
     if isinstance(reviewed, str | os.PathLike):
         reviewed = read_answers(reviewed)  # before anything is trained
@@ -119,13 +126,14 @@ def audit(
     if probabilities is None:
         chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
+        settings["backbone"] = backbone
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
         held_out = trained.held_out
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
-        numbers = None if _are_columns(features) else features
-        said = {"recipe": recipe, "method": method, "model": model, "features": numbers}
-        _check_trainless({**said, "resume": resume or None}, folder)
+        numbers = features if are_numbers(features) else None
+        of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
+        _check_trainless({**of_training, "resume": resume or None}, folder)
         data = _load(sources)
         given = data.given.numpy()
         checked = _checked(probabilities, data)
@@ -169,7 +177,7 @@ def _verdict(
     )
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
-    if folder is not None and _speaks_for_all(trained):
+    if folder is not None and _is_to_write(trained):
         result.write(folder)
     return result
 
@@ -178,40 +186,24 @@ def _train(
     sources: Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> tuple[Trained, LabeledData, Mapping[str, Any]]:
     """The training, the data as a person knows them, and where these came from."""
-    options = dict(sources["options"])
-    features = options.get("features")
-    own = None
-    if features is not None and not is_feature_file(features) and not _are_columns(features):
-        # Numbers in memory: the training sees them, people still see what they are numbers of.
-        own = _load({**sources, "options": {**options, "features": None, "to_show": True}})
-        sources = {"train": with_features(own, features), "test": sources["test"], "options": {}}
-        options = {}
-    trained = train(sources["train"], recipe, test=sources["test"], **settings, **options)
+    options = {**settings, **sources["options"]}
+    trained = train(sources["train"], recipe, test=sources["test"], **options)
     about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
-    if own is None and is_feature_file(about["options"].get("features")):
-        shown = {**about["options"], "features": None, "to_show": True}
-        own = _load({"train": sources["train"] or about["train"], "options": shown})
-    if own is None:
-        return trained, trained.data, about
-    return trained, replace(own, given=trained.data.given, true=trained.data.true), about
+    return trained, trained.data.as_shown, about
 
 
 def _load(sources: Mapping[str, Any]) -> LabeledData:
     source = sources["train"]
     if source is None:
-        raise AbstainError("source must be given, got none")
-    return loaded(source, reading(sources))
+        raise AbstainError("must be given, got none", argument="source")
+    return load(source, **reading(sources))
 
 
-def _are_columns(features: object) -> bool:
-    return isinstance(features, str) or (
-        isinstance(features, list | tuple) and all(isinstance(name, str) for name in features)
-    )
-
-
-def _check_trainless(said: Mapping[str, object], folder: str | os.PathLike[str] | None) -> None:
-    """Given probabilities there is no training: what would steer one is a misunderstanding."""
-    if wrong := [name for name, value in said.items() if value is not None]:
+def _check_trainless(
+    of_training: Mapping[str, object], folder: str | os.PathLike[str] | None
+) -> None:
+    """Given probabilities nothing is trained: settings of a training would have no effect."""
+    if wrong := [name for name, value in of_training.items() if value is not None]:
         raise AbstainError(
             f"probabilities leave nothing to train: leave out {', '.join(wrong)}, or probabilities"
         )
@@ -228,27 +220,32 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
         columns = [str(name).strip() for name in getattr(probabilities, "columns", ())]
     except (ValueError, TypeError) as error:
         raise AbstainError(
-            f"probabilities must be an array of numbers (samples, classes), got: {error}"
+            f"must be an array of numbers (samples, classes), got: {error}",
+            argument="probabilities",
         ) from error
     expected = (len(data), data.num_classes)
     if array.shape != expected:
         raise AbstainError(
-            f"probabilities must have the shape (samples, classes), {expected}, got {array.shape}"
+            f"must have the shape (samples, classes), {expected}, got {array.shape}",
+            argument="probabilities",
         )
     array = array[:, _order(columns, data.classes)]
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
     if len(bad):
         raise AbstainError(
-            f"probabilities must be numbers of 0 or more, got others in "
-            f"{many(len(bad), 'row')}, the first of them row {bad[0]}; of logits, take the softmax"
+            f"must be numbers of 0 or more, got others in {many(len(bad), 'row')}, the first of "
+            f"them row {bad[0]}",
+            argument="probabilities",
+            remedy="take the softmax of logits",
         )
     sums = array.sum(axis=1)
     off = np.flatnonzero(np.abs(sums - 1) > SUM_OFF_BY)
     if len(off):
         raise AbstainError(
-            f"probabilities must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
-            f"({many(len(off), 'such row')}); of probabilities, divide each row by its sum; of "
-            "logits, take the softmax"
+            f"must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
+            f"({many(len(off), 'such row')})",
+            argument="probabilities",
+            remedy="divide each row of probabilities by its sum, take the softmax of logits",
         )
     return array
 
@@ -260,7 +257,7 @@ def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
     ([1, 0], [0, 1])
     """
     in_order = list(range(len(classes)))
-    numbered = columns == [str(k) for k in in_order]  # as pandas does unless told otherwise
+    numbered = columns == [str(k) for k in in_order]  # as pandas does by default
     if not set(columns) & set(classes) or numbered:
         return in_order
     if set(columns) != set(classes):
@@ -271,8 +268,8 @@ def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
     return [columns.index(name) for name in classes]
 
 
-def _speaks_for_all(trained: Trained | None) -> bool:
-    """Of several processes that train together, one writes."""
+def _is_to_write(trained: Trained | None) -> bool:
+    """Whether this process writes: of several that train together, only the main one does."""
     if trained is None:
         return True
     from accelerate import PartialState

@@ -10,8 +10,9 @@ from abstain.scores.verdict import Verdict
 MEASURED_CONFIDENCE = 0.95
 """How often an interval that was measured on a random sample covers, whatever the noise."""
 ENOUGH = 30
-"""Answers to a random sample that measure the rate: fewer say less than the estimate does."""
-_GAPS = 0.1  # of a sample that may be left out, as nobody could tell
+"""Least answers to a random sample that measure the rate: fewer are less certain than the
+estimate."""
+_GAPS = 0.1  # share of a sample that may stay without an answer
 
 
 def gone_through(

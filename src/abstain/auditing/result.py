@@ -1,4 +1,4 @@
-"""The verdict on the labels of a data set: what it says, how it is written, how it is read again.
+"""The verdict on the labels of a data set: its figures, and how it is written to a folder.
 
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
 issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
@@ -35,6 +35,7 @@ from abstain.auditing.reviewed import (
     rows_of,
 )
 from abstain.data import LabeledData
+from abstain.embed.folds import out_of_sample
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
@@ -47,7 +48,7 @@ from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many
-from abstain.training.folder import RunFolder
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class Audit:
     trained: Trained | None
     """The training; None where probabilities were given."""
     held_out: HeldOut | None
-    """How many labels were met by a model that had not been taught them, where that is known."""
+    """How many held-out labels the model predicted, where labels were held out."""
     sources: Mapping[str, Any]
-    """Where the data came from, as far as it can be said in words; None for data in memory."""
+    """Where the data came from, in plain values; None in place of data in memory."""
     seconds: float
     folder: Path | None
     sample: Sample | None = None
@@ -134,7 +135,7 @@ class Audit:
     def measured(self) -> Interval | None:
         """Share of wrong labels by the random sample that was checked; valid whatever the noise.
 
-        None before enough of it was: a few answers say less than the estimate does.
+        None before enough of it was: a few answers are less certain than the estimate.
         """
         places = self._checked_places
         if self.sample is None or len(places) < self.enough:
@@ -172,7 +173,7 @@ class Audit:
 
     @cached_property
     def left_wrong(self) -> Interval:
-        """How many of the labels that nobody reviewed are wrong: what going on could still find."""
+        """How many of the labels that nobody reviewed are wrong: what is left to find."""
         if self.measured is None:
             return self.verdict.unseen
         return wrong_unchecked(
@@ -186,12 +187,12 @@ class Audit:
         *,
         sample: Sample | None = None,
     ) -> "Audit":
-        """A new verdict that knows labels which somebody checked, beside those it knew before.
+        """A new verdict that takes these checked labels into account, beside earlier ones.
 
-        A reviewed label is certain, and P(wrong) of the others is judged anew, however the labels
-        were chosen. Those of a random sample also measure the noise rate, if they come by
-        themselves: answers among which are others count as chosen by hand. Nothing is written;
-        `write` does that.
+        A reviewed label is certain, and P(wrong) of the others is estimated anew, however the
+        labels were chosen. Those of a random sample also measure the noise rate, if `reviewed`
+        holds no others: else all of them count as chosen by hand. Nothing is written; `write`
+        does that.
 
         Args:
             reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
@@ -204,7 +205,8 @@ class Audit:
         rows = () if drawn is None else drawn.rows.tolist()
         if rows and max(rows) >= len(self.data):
             raise AbstainError(
-                f"sample must be of these {len(self.data)} labels, got one with row {max(rows)}"
+                f"must be of these {len(self.data)} labels, got one with row {max(rows)}",
+                argument="sample",
             )
         handed_out = {self.data.ids[row] for row in rows}
         kept = self.kept.with_more(checked_answers(answers, self.data), handed_out)
@@ -274,6 +276,24 @@ class Audit:
         return pair_summary(self.verdict.predicted_label, self.given, self.verdict.is_label_issue)
 
     @cached_property
+    def probabilities(self) -> npt.NDArray[np.float32]:
+        """(N, m) out-of-sample probabilities, in the order of the source.
+
+        Of five linear heads on the features, each judges the samples whose labels it has not seen.
+        They are for other tools that ask for such probabilities; the verdict itself rests on what
+        the training saw of each label, which ranks wrong labels better (docs/backbones.md).
+        """
+        trained = self.trained
+        if trained is None or trained.encoder.sees != "table":
+            raise AbstainError(
+                "probabilities need features: audit with a backbone, or with features=, got "
+                + ("probabilities that were given" if trained is None else "a network of its own")
+            )
+        features = trained.encoder.encode(trained.data)
+        found = out_of_sample(features, trained.data.given, self.data.num_classes)
+        return found.numpy()
+
+    @cached_property
     def issues(self) -> "pa.Table":
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
@@ -337,6 +357,7 @@ class Audit:
             summary["transition"] = self.verdict.transition.round(6).tolist()
         if self.trained:
             summary["method"] = self.trained.recipe.method
+            summary["backbone"] = self.trained.recipe.backbone
             summary["training"] = self.trained.summary()
         if self.detection and (planted := self.planted) is not None:
             worst = int(planted[self.order[: self.budget]].sum())
@@ -371,8 +392,10 @@ class Audit:
     def _keep_reviews(self, place: Path, ids: "pa.Array") -> None:
         if lost := kept_answers(place).answers.keys() - self.kept.answers.keys():
             raise AbstainError(
-                f"folder must hold no answers that this verdict does not know, got {place} with "
-                f"{many(len(lost), 'such answer')}: audit(folder=…, resume=True) knows them"
+                f"must hold no answers that this verdict does not know, got {place} with "
+                f"{many(len(lost), 'such answer')}",
+                argument="folder",
+                remedy="audit(folder=…, resume=True) knows them",
             )
         if self.kept.answers:
             keep_answers(place, self.kept)
@@ -381,7 +404,7 @@ class Audit:
 
 
 def detected(verdict: Verdict, data: LabeledData) -> Detection:
-    """How much of the verdict is right of the labels that nobody reviewed, where that is known."""
+    """How right the verdict is about the labels that nobody reviewed, where errors were planted."""
     assert data.true is not None
     left = ~verdict.is_reviewed
     wrong = verdict.given != data.true.numpy()
@@ -390,5 +413,5 @@ def detected(verdict: Verdict, data: LabeledData) -> Detection:
 
 
 def _plain(interval: Interval) -> dict[str, float | None]:
-    """As JSON can say it: a class without labels has a share of none."""
+    """As plain values: JSON has no NaN, which is the rate of a class without labels."""
     return {name: x if x == x else None for name, x in asdict(interval).items()}

@@ -3,7 +3,7 @@
 reviewed.parquet   id and checked_label of every label that was reviewed; `drawn`, whether it was
                    answered in a table that held nothing but labels drawn at random
 sample.parquet     labels to check at random, in the order to check them, with their strata; its
-                   metadata say how many were handed out
+                   metadata hold how many were handed out
 """
 
 import os
@@ -42,7 +42,9 @@ def read_answers(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     answers = answers_in(Path(path))
     if not answers:
-        raise AbstainError(f"reviewed must hold answers in {ANSWER}, got none in {path}")
+        raise AbstainError(
+            f"must hold answers in {ANSWER}, got none in {path}", argument="reviewed"
+        )
     return answers
 
 
@@ -51,14 +53,16 @@ def answers_in(path: Path) -> dict[str, str]:
     try:
         table = _read(path)
     except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
-        hint = "; save it as UTF-8" if "UTF" in str(error) else ""
         raise AbstainError(
-            f"reviewed must be a CSV or Parquet file, got {path}: {error}{hint}"
+            f"must be a CSV or Parquet file, got {path}: {error}",
+            argument="reviewed",
+            remedy="save it as UTF-8" if "UTF" in str(error) else "",
         ) from error
     if any(table.column_names.count(name) != 1 for name in (ID, ANSWER)):
         raise AbstainError(
-            f"reviewed must have one column {ID} and one {ANSWER}, got {path} with "
-            f"{some(table.column_names, 10)}"
+            f"must have one column {ID} and one {ANSWER}, got {path} with "
+            f"{some(table.column_names, 10)}",
+            argument="reviewed",
         )
     answers: dict[str, str] = {}
     pairs = zip(*(table.column(name).to_pylist() for name in (ID, ANSWER)), strict=True)
@@ -68,8 +72,9 @@ def answers_in(path: Path) -> dict[str, str]:
             continue
         if answers.setdefault(name, text) != text:
             raise AbstainError(
-                f"reviewed must have one {ANSWER} for each id, got {answers[name]!r} and "
-                f"{text!r} for {name!r} in {path}"
+                f"must have one {ANSWER} for each id, got {answers[name]!r} and "
+                f"{text!r} for {name!r} in {path}",
+                argument="reviewed",
             )
     return answers
 
@@ -89,8 +94,10 @@ def checked_answers(answers: Mapping[str, str], data: LabeledData) -> dict[str, 
         named[next((x for x in forms if x in known), forms[1])] = _class_of(label, classes)
     if unknown := [id_ for id_ in named if id_ not in known]:
         raise AbstainError(
-            f"reviewed must name samples that were audited, got {many(len(unknown), 'other id')}: "
-            f"{some(unknown, 5)}; ids are compared as text (7 is not 007)"
+            f"must name samples that were audited, got {many(len(unknown), 'other id')}: "
+            f"{some(unknown, 5)}",
+            argument="reviewed",
+            remedy="ids are compared as text (7 is not 007)",
         )
     if odd := sorted(set(named.values()) - classes):
         raise AbstainError(
@@ -185,7 +192,7 @@ def hand_out(folder: Path, ids: "pa.Array", wrong_probability: Any, size: int) -
         sample = draw(wrong_probability, most, np.random.default_rng(0))
     if size > len(sample.rows):
         raise AbstainError(
-            f"size must be at most {len(sample.rows)}, all that was drawn, got {size}"
+            f"must be at most {len(sample.rows)}, all that was drawn, got {size}", argument="size"
         )
     keep_sample(folder, sample, ids, max(size, before))
     return _first(sample, size)

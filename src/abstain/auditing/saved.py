@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from abstain.arguments import typed
 from abstain.auditing.result import FORMAT
 from abstain.data import LabeledData, load
-from abstain.data.given_features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
+from abstain.training.run_sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,9 +37,10 @@ class SavedAudit:
     @classmethod
     @typed()
     def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
-        """Read an audit's folder, or say what is wrong with it."""
+        """Read an audit's folder, or raise what is wrong with it."""
         parquet = require("pyarrow.parquet", "reading an audit")
         place = Path(folder)
+        resume = f"abstain audit --resume {quote(str(folder))}"
         try:
             text = (place / "summary.json").read_text(encoding="utf-8")
             summary = json.loads(text)
@@ -48,15 +48,16 @@ class SavedAudit:
             if (place / "run.json").exists():
                 raise AbstainError(
                     f"{folder} must be a finished audit, but has no verdict yet; go on with: "
-                    f"abstain audit --resume {quote(str(folder))}"
+                    f"{resume}"
                 ) from None
             raise AbstainError(
-                f"audit must be the folder of an audit, got {folder}: {error}"
+                f"must be the folder of an audit, got {folder}: {error}", argument="audit"
             ) from error
         if not isinstance(summary, dict) or summary.get("kind") != "audit":
             raise AbstainError(
-                f"audit must be the folder of an audit, got {folder}, which is that of a training; "
-                f"audit it with: abstain audit --resume {quote(str(folder))}"
+                f"must be the folder of an audit, got {folder}, which is that of a training; audit "
+                f"it with: {resume}",
+                argument="audit",
             )
         if summary.get("format") != FORMAT:
             raise AbstainError(
@@ -80,10 +81,7 @@ class SavedAudit:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        options = reading(recalled(sources))
-        if is_feature_file(options.get("features")):
-            options = {**options, "features": None, "to_show": True}
-        data = load(sources["train"], **options)
+        data = load(sources["train"], **reading(recalled(sources)))
         names = ("id", "given_label")
         audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
         labels = {

@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, data, export, predict, review, sample, theory, train
+from abstain.cli import audit, data, embed, export, predict, review, sample, theory, train
 from abstain.cli.process import (
     end,
     is_main_process,
     leave_others,
     leave_stdout,
-    let_main_process_speak,
     stdout_fails,
     tune_process,
+    wait_for_main_process,
 )
 from abstain.cli.spelling import Command
 from abstain.errors import AbstainError
@@ -41,6 +41,7 @@ app.command("audit", cls=Command, help=_help(audit.audit), epilog=audit.EXAMPLES
 app.command("sample", cls=Command, help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
 app.command("review", cls=Command, help=_help(review.review), epilog=review.EXAMPLES)(review.review)
 app.command("export", cls=Command, help=_help(export.export), epilog=export.EXAMPLES)(export.export)
+app.command("embed", cls=Command, help=_help(embed.embed), epilog=embed.EXAMPLES)(embed.embed)
 app.command("train", cls=Command, help=_help(train.train), epilog=train.EXAMPLES)(train.train)
 app.command("predict", cls=Command, help=_help(predict.predict), epilog=predict.EXAMPLES)(
     predict.predict
@@ -61,11 +62,14 @@ def abstain(
         False, "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
     ),
 ) -> None:
-    """Train classifiers on labels that are partly wrong, and find out which ones are."""
+    """Find the wrong labels of a data set, and train classifiers that withstand them.
+
+    Begin with abstain audit SOURCE, and see abstain audit --help.
+    """
 
 
 def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> None:
-    """Run the command line; what the user can cause ends in one line and exit code 2."""
+    """Run the command line; errors of the user end in one line and exit code 2."""
     tune_process()
     name = str(commands.info.name)
     try:
@@ -80,7 +84,7 @@ def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> 
             end(1)  # who reads has read enough
         _complain(name, f"standard output cannot be written: {error.strerror}")
     except RuntimeError as error:
-        # What is heard from a process of the same training that has ended; it has said why itself.
+        # Another process of the same training has ended, and has printed why itself.
         if "by peer" not in str(error):
             raise
         _complain(name, "another process of the training has ended")
@@ -97,7 +101,7 @@ def main(arguments: list[str] | None = None, *, commands: typer.Typer = app) -> 
     except KeyboardInterrupt:
         code = 130
     except SystemExit as leaving:
-        if isinstance(leaving.code, str):  # a program of the user's says why it leaves
+        if isinstance(leaving.code, str):  # a program of the user's explains its exit
             raise
         code = leaving.code
     end(code or 0)
@@ -117,8 +121,8 @@ def _in_our_words(error: Any) -> str | None:  # noqa: ANN401
 def _complain(name: str, message: str) -> NoReturn:
     leave_others()
     if not is_main_process():
-        let_main_process_speak()
-        end(2)  # several processes train together: what is wrong for one is for all
+        wait_for_main_process()
+        end(2)  # processes that train together all have the same error
     line = " ".join(message.split())  # what libraries report may span several
     Console(stderr=True).print(
         f"[bold red]{name}:[/] {escape(line)}", soft_wrap=True, highlight=False

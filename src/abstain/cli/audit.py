@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from abstain.cli import options
-from abstain.cli.options import RUN, TRAINING, said
-from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_for_all, training
+from abstain.cli.options import RUN, TRAINING, options_given
+from abstain.cli.running import feature_option, is_to_print, new_folder, show_recipe, training
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
@@ -24,9 +24,11 @@ EXAMPLES = """
 
   abstain audit reviews.csv --label stars     texts or numbers in a table
 
-  abstain audit photos/ --features clip.npy   embeddings that you have
+  abstain audit photos/ --backbone timm:vit_base_patch14_dinov2
 
-  abstain audit digits --flip 0.2             on errors planted to be found
+  abstain audit photos/ --features clip.npy   embeddings of your own
+
+  abstain audit digits --flip 0.2             a demo, with planted errors
 
   abstain audit --resume audits/photos-…      go on after Ctrl-C or a crash
 
@@ -46,14 +48,16 @@ def audit(
     flip_kind: options.FlipKind = None,
     method: Annotated[
         str | None,
-        typer.Option(help="As for abstain train; the best by default.", rich_help_panel=TRAINING),
+        typer.Option(
+            help="How to train: see abstain train --help; auto by default.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            help="Share of wrong labels, which --method aes needs.", rich_help_panel=TRAINING
-        ),
+        typer.Option(help="Noise rate, which --method aes needs.", rich_help_panel=TRAINING),
     ] = None,
+    backbone: options.Backbone = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -63,8 +67,8 @@ def audit(
     reviewed: Annotated[
         Path | None,
         typer.Option(
-            help="With --resume: labels that somebody checked, CSV or Parquet with the columns "
-            "id and checked_label, such as abstain sample writes, or JSON of Label Studio.",
+            help="With --resume: labels that somebody checked, a CSV or Parquet file with the "
+            "columns id and checked_label, as abstain sample writes it, or JSON of Label Studio.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -72,7 +76,8 @@ def audit(
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Continue this audit, add --reviewed labels, or audit a finished training.",
+            help="Folder of an audit to continue or to add --reviewed labels to, or of a finished "
+            "training to audit.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -82,28 +87,37 @@ def audit(
 ) -> None:
     """Find the wrong labels of a data set by training on it once.
 
-    Nothing needs to be known about the labels. The folder of the audit gets a report to read
+    You need to know nothing about the labels. The audit writes a folder: a report to read
     (report.html), every label with its score, the worst first (issues.csv, issues.parquet), and
     the model.
     """
-    settings = said(
-        rate=rate, model=model, epochs=epochs, batch=batch, precision=precision,
+    settings = options_given(
+        rate=rate, backbone=backbone, model=model, epochs=epochs, batch=batch, precision=precision,
         learning_rate=learning_rate, flip=flip, flip_kind=flip_kind,
         seed_noise=seed, seed_init=seed, seed_order=seed,
     )  # fmt: skip
-    reading = said(
+    reading = options_given(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
         image_size=image_size, skip_bad=skip_bad or None,
     )  # fmt: skip
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
     if reviewed is not None and resume is None:
-        raise AbstainError("--reviewed is for an audit that is there: give it with --resume AUDIT")
+        raise AbstainError(
+            "needs an audit that exists already",
+            argument="reviewed",
+            remedy="name its folder with {resume}",
+            resume=None,
+        )
     if resume is not None:
         if settings or reading or out or method or dry_run:
             raise AbstainError(
-                "--resume takes all else from its folder: only --reviewed, --save-every and "
-                "--json can be given with it"
+                "takes all settings from its folder",
+                argument="resume",
+                remedy="give nothing else but {reviewed}, {save_every} and {as_json}",
+                reviewed=None,
+                save_every=None,
+                as_json=None,
             )
         from abstain.review.sharing import share_decisions
 
@@ -141,17 +155,18 @@ def _audit(
 
         arguments |= {"show": not as_json, "save_every": save_every}
         verdict = run(source, recipe, folder=place, **arguments)
-        if not speaks_for_all():
+        if not is_to_print():
             return
         report = place / "report.html"
         write_report(verdict, report)
     if as_json:
         typer.echo(json.dumps({**verdict.summary(), "folder": str(place)}))
         return
-    _say(verdict, report)
+    _print(verdict, report)
 
 
-def _say(verdict: "Audit", report: Path) -> None:
+def _print(verdict: "Audit", report: Path) -> None:
+    from abstain.embed.encoder import BackboneEncoder
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -166,7 +181,10 @@ def _say(verdict: "Audit", report: Path) -> None:
         soft_wrap=True,
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
-    lines = {
+    lines = {}
+    if isinstance(encoder := verdict.trained and verdict.trained.encoder, BackboneEncoder):
+        lines["seen by"] = f"{encoder.backbone.name}, {encoder.reason}"
+    lines |= {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
     }

@@ -21,7 +21,7 @@ EXAMPLES = """
 """
 
 app = typer.Typer(
-    help="The built-in data sets: list them, fetch one.",
+    help="List the built-in data sets, or fetch one.",
     epilog=EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -39,7 +39,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 @app.command("list", cls=Command)
 def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the built-in sets, where each would come from here, and whether it is there now."""
+    """List the built-in sets, where each comes from, and whether it is on this machine."""
     rows = _rows(data_dir)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -81,8 +81,9 @@ def get(
 
     if name not in BUILTIN:
         raise DataError(
-            f"name must be a built-in set ({some(list(BUILTIN), 10)}), got {name!r}"
-            f"{did_you_mean(name, BUILTIN)}"
+            f"must be a built-in set ({some(list(BUILTIN), 10)}), got {name!r}"
+            f"{did_you_mean(name, BUILTIN)}",
+            argument="name",
         )
     parts = {split: load(name, split=split, data_dir=data_dir) for split in ("train", "test")}
     sizes = {split: len(data) for split, data in parts.items()}
@@ -96,8 +97,8 @@ def get(
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    from abstain.data.builtin import BUILTIN, whereabouts
     from abstain.data.cache import cache_folder
+    from abstain.data.readers.builtin import BUILTIN, whereabouts
 
     rows = []
     for builtin in BUILTIN.values():

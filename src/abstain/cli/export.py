@@ -1,4 +1,4 @@
-"""`abstain export`: the verdict of an audit for other programs, or the data set repaired by it."""
+"""`abstain export`: an audit for other programs, or the data set with corrected labels."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ EXAMPLES = """
 
   abstain export audits/photos-… --to cleaned --fix drop --out clean.csv
 
-  abstain export audits/photos-… --to cleaned --min-confidence 0.9 --unsure drop
+  abstain export audits/photos-… --to cleaned --fix relabel --unsure drop
 """
 
 _NOTHING: dict[str, int] = {}
@@ -31,39 +31,47 @@ _TARGETS = ("csv", "parquet", "label-studio", "cleaned", "corrected")
 
 
 def export(
-    audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
-    to: Annotated[str, typer.Option(help="csv, parquet, label-studio, cleaned or corrected.")],
+    audit: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="csv or parquet: the table of labels; label-studio: tasks to review there; "
+            "cleaned: the data set with corrected labels; corrected: only what was reviewed, as "
+            "a new column."
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; a new name by default.")
+        Path | None, typer.Option("--out", "-o", help="File to write; a new name by default.")
     ] = None,
     flagged: Annotated[
         bool | None,
         typer.Option(
             "--flagged/--all",
-            help="Which labels; all to csv and parquet, flagged ones to label-studio by default.",
+            help="Which labels to write; by default all to csv and parquet, and flagged ones to "
+            "label-studio.",
         ),
     ] = None,
     fix: Annotated[
         str | None,
         typer.Option(
-            help="For cleaned: drop the flagged samples, relabel them where sure (default), "
-            "weight every sample by how probably its label is right, or take only what was "
-            "reviewed."
+            help="For cleaned: drop flagged samples, relabel them where the model is confident "
+            "(default), weight every sample by the probability that its label is right, or take "
+            "only reviewed labels."
         ),
     ] = None,
     min_confidence: Annotated[
         float | None,
-        typer.Option(help="For relabel: how probably right a proposal must be; 0.5 by default."),
+        typer.Option(help="For relabel: least confidence in the proposed label; 0.5 by default."),
     ] = None,
     unsure: Annotated[
         str | None,
         typer.Option(
-            help="For relabel: keep (default) or drop flagged samples whose proposal is less sure."
+            help="For relabel: keep (default) or drop flagged samples below --min-confidence."
         ),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(help="For label-studio: what stands before an image's path in its address."),
+        typer.Option(help="For label-studio: address of the image folder, put before each path."),
     ] = None,
     copies: Annotated[
         bool,
@@ -73,25 +81,27 @@ def export(
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
 ) -> None:
-    """Write the verdict of an audit for other programs, or the data set with its labels repaired.
+    """Write the labels of an audit for other programs, or the data set with corrected labels.
 
-    What is cleaned keeps the form of its source, so that abstain train takes it; an image folder
-    becomes a CSV of paths and labels, a weighted set has a column for --weights weight. Corrected
-    is what a review decided, and nothing else: all rows with the new column corrected_label, or, of
-    images, a folder, with the log of decisions beside.
+    A cleaned data set keeps the form of its source, so that abstain train can read it. An image
+    folder becomes a CSV of paths and labels; --fix weight adds a column for --weights weight. A
+    corrected one has the decisions of a review, and no other change: all rows with the new column
+    corrected_label, or, of images, a folder, with the log of decisions beside.
     """
     if to not in _TARGETS:
-        raise AbstainError(f"to must be one of {', '.join(_TARGETS)}, got {to!r}")
+        raise AbstainError(f"must be one of {', '.join(_TARGETS)}, got {to!r}", argument="to")
     _check(
         to,
-        {"cleaned": {"--fix": fix, "--min-confidence": min_confidence, "--unsure": unsure},
-         "label-studio": {"--url": url}, "corrected": {"--copies": copies or None}},
+        {"cleaned": {"fix": fix, "min_confidence": min_confidence, "unsure": unsure},
+         "label-studio": {"url": url}, "corrected": {"copies": copies or None}},
     )  # fmt: skip
     if to in ("cleaned", "corrected") and flagged is not None:
         raise AbstainError(f"--flagged and --all are not for {to}, which is the whole data set")
-    for name, value in (("--min-confidence", min_confidence), ("--unsure", unsure)):
+    for name, value in (("min_confidence", min_confidence), ("unsure", unsure)):
         if value is not None and fix not in (None, "relabel"):
-            raise AbstainError(f"{name} is for --fix relabel, got --fix {fix}")
+            raise AbstainError(
+                f"is not for {fix}", argument=name, remedy="use it with {fix}", fix="relabel"
+            )
     from abstain.auditing.saved import SavedAudit
     from abstain.report.export import SURE_ENOUGH
     from abstain.support.wording import many
@@ -137,15 +147,15 @@ def export(
         from abstain.report.export import export_issues
 
         if place.suffix.lower() != f".{to}":
-            raise AbstainError(f"out must end in .{to}, got {place}")
+            raise AbstainError(f"must end in .{to}, got {place}", argument="out")
         rows, done, after = export_issues(saved, place, flagged=bool(flagged)).rows, _NOTHING, ""
     if as_json:
         typer.echo(json.dumps({"file": str(place), "rows": rows, **done}))
         return
     console = Console(highlight=False)
-    words = {"unsure": f"flagged but left as given: less sure than {sure:g} (--unsure drop)"}
+    words = {"unsure": f"flagged but left as given: confidence below {sure:g} (--unsure drop)"}
     if done.get("dropped"):
-        done.pop("unsure", None)  # these are they
+        done.pop("unsure", None)  # they were dropped
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {many(rows, 'row')}{changes}", soft_wrap=True, markup=False)
     if after:
@@ -153,15 +163,17 @@ def export(
 
 
 def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
-    """Options for another target are a misunderstanding, not to be passed over."""
+    """Refuse options that have no effect on what is written."""
     for target, options in meant_for.items():
         for name, value in options.items():
             if value is not None and to != target:
-                raise AbstainError(f"{name} is for --to {target}, got --to {to}")
+                raise AbstainError(
+                    f"is not for {to}", argument=name, remedy="use it with {to}", to=target
+                )
 
 
 def _new_file(saved: "SavedAudit", to: str) -> Path:
-    """A name of its own that is free: what nobody named is not written over."""
+    """A name that is not taken: without --out, nothing is written over."""
     from abstain.report.export import default_suffix
 
     endings = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json", "corrected": ".csv"}
@@ -171,5 +183,5 @@ def _new_file(saved: "SavedAudit", to: str) -> Path:
         suffix = default_suffix(source, saved.summary["inputs"])
     place = Path(f"{saved.folder.resolve().name}-{to}{suffix}")
     if place.exists():
-        raise AbstainError(f"{place} exists already; name the file by --out")
+        raise AbstainError(f"{place} exists already", remedy="name another file by {out}", out=None)
     return place

@@ -1,6 +1,5 @@
-"""Options that several commands have, each said once."""
+"""Options that several commands share."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -11,28 +10,31 @@ DATA, TRAINING, RUN = "Data", "Training", "Run"
 
 Source: TypeAlias = Annotated[
     str | None,
-    typer.Argument(help="A built-in set, image folder, CSV/Parquet/JSONL, .npz, or hf:OWNER/NAME."),
+    typer.Argument(
+        help="A built-in set (see abstain data list), an image folder with a sub-folder for each "
+        "class, a CSV, Parquet or JSONL table, an .npz, or hf:OWNER/NAME."
+    ),
 ]
 Label: TypeAlias = Annotated[
-    str | None, typer.Option(help="The label column.", rich_help_panel=DATA)
+    str | None, typer.Option(help="Column of a table that holds the labels.", rich_help_panel=DATA)
 ]
 Features: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        help="A feature column, found by looking by default (repeat for more); or an .npy with "
-        "a row of numbers per sample, in the order of paths or rows, to train on instead.",
+        help="Column of a table to train on (repeat for more), all that can be used by default; or "
+        "an .npy of embeddings, a row for each sample, in the order of rows or paths.",
         rich_help_panel=DATA,
     ),
 ]
 Ignore: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        help="A column that is no feature, such as a customer's number (repeat for more).",
+        help="Column of a table to leave out, such as a customer's number (repeat for more).",
         rich_help_panel=DATA,
     ),
 ]
-# The sets themselves look at ABSTAIN_DATA: what it says is nothing that the command was told, which
-# --resume would refuse and a folder would remember.
+# The data sets themselves read ABSTAIN_DATA: as the value of an option it would be refused with
+# --resume, and be stored in the folder of the run.
 DataDir: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -43,32 +45,48 @@ DataDir: TypeAlias = Annotated[
 SkipBad: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--skip-bad", help="Leave unreadable images out, and record them.", rich_help_panel=DATA
+        "--skip-bad",
+        help="Leave out images that cannot be read, and record which.",
+        rich_help_panel=DATA,
     ),
 ]
 ImageSize: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        help="Scale images to this height and width; 64 is quick on a CPU. Those of several sizes "
-        "are scaled to their median, at most 64 by default.",
+        help="Scale images to this height and width; 64 is quick on a CPU. By default, images of "
+        "several sizes are scaled to their median, at most 64.",
         rich_help_panel=DATA,
     ),
 ]
 Flip: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        help="Share of labels to flip on purpose, to see what comes of it.", rich_help_panel=DATA
+        help="Share of labels to make wrong on purpose, as a test with known errors.",
+        rich_help_panel=DATA,
     ),
 ]
 FlipKind: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="symmetric, symmetric-any, pairflip or instance.", rich_help_panel=DATA),
+    typer.Option(
+        help="How --flip chooses wrong labels: symmetric, symmetric-any, pairflip or instance.",
+        rich_help_panel=DATA,
+    ),
 ]
 
 Model: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME.",
+        help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME for one "
+        "of your own; by default one that fits the inputs.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Backbone: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="The pretrained network that sees images and texts: small:efficientnet-lite2, "
+        "small:wordllama, small:minilm, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, "
+        "PATH.py:NAME; auto, the default, takes one that is installed; none learns from scratch.",
         rich_help_panel=TRAINING,
     ),
 ]
@@ -77,71 +95,57 @@ Epochs: TypeAlias = Annotated[
     typer.Option(help="Passes over the data; 15 to 30 by default.", rich_help_panel=TRAINING),
 ]
 Batch: TypeAlias = Annotated[
-    int | None, typer.Option(help="Samples per step, on all processes.", rich_help_panel=TRAINING)
+    int | None,
+    typer.Option(
+        help="Samples per step, over all processes; by default chosen from the data.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 LearningRate: TypeAlias = Annotated[
     float | None,
-    typer.Option("--learning-rate", "--lr", help="0.001 by default.", rich_help_panel=TRAINING),
+    typer.Option(
+        "--learning-rate", "--lr", help="Step size; 0.001 by default.", rich_help_panel=TRAINING
+    ),
 ]
 Precision: TypeAlias = Annotated[
-    str | None, typer.Option(help="auto (measured), fp32, bf16 or fp16.", rich_help_panel=TRAINING)
+    str | None,
+    typer.Option(
+        help="Of the computation: auto (the fastest, measured), fp32, bf16 or fp16.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 
 Seed: TypeAlias = Annotated[
-    int | None, typer.Option(help="For noise, weights and order at once.", rich_help_panel=RUN)
+    int | None,
+    typer.Option(
+        help="Seed of planted errors, first weights and order of samples.", rich_help_panel=RUN
+    ),
 ]
 Out: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder to write.", rich_help_panel=RUN)
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="Folder to write; a new name by default.", rich_help_panel=RUN
+    ),
 ]
 SaveEvery: TypeAlias = Annotated[
-    float, typer.Option(help="Seconds between checkpoints in an epoch.", rich_help_panel=RUN)
+    float, typer.Option(help="Seconds between checkpoints within an epoch.", rich_help_panel=RUN)
 ]
 SAVE_EVERY = 60.0
 DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Show the resolved recipe and stop.", rich_help_panel=RUN)
+    bool,
+    typer.Option(
+        "--dry-run", help="Print all settings as they would be used, and stop.", rich_help_panel=RUN
+    ),
 ]
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print the outcome as JSON.", rich_help_panel=RUN)
+    bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)
 ]
 
 
-_ARGUMENT = re.compile(
-    r"\b(label|features|ignore|image_size|skip_bad|resume)=(\(\d+, \d+\)|'[^']*'|\w*)"
-)
-"""What errors of `abstain.data` advise a program to say."""
-_SUBJECT = re.compile(
-    r"(batch|calibrate|confidence|coverage|data_dir|epochs|fix|flip|flip_kind|ignore|image_size"
-    r"|label|learning_rate|max_risk|method|min_confidence|optimizer|out|output|patience|precision"
-    r"|rate|save_every|score|skip_bad|split|to|unsure|warm_up|weights)(?= must )"
-)
-"""What an error can be about that only an option says; of features a model has its own, too."""
+def options_given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The options that were given, without those that were not.
 
-
-def as_options(message: str) -> str:
-    """What is wrong, and advice for a program, in words of the command line.
-
-    >>> as_options("flip_kind must be one of symmetric, pairflip, got 'odd'")
-    "--flip-kind must be one of symmetric, pairflip, got 'odd'"
-
-    >>> as_options("leave them out with skip_bad=True; scale them with image_size=64")
-    'leave them out with --skip-bad; scale them with --image-size 64'
-    >>> as_options("leave it out with ignore='first name'; choose with features=")
-    "leave it out with --ignore 'first name'; choose with --features"
-    """
-
-    def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        return f"--{name.replace('_', '-')} {'' if value == 'True' else value}".rstrip()
-
-    if subject := _SUBJECT.match(message):
-        message = f"--{subject[0].replace('_', '-')}{message[subject.end() :]}"
-    return _ARGUMENT.sub(option, message)
-
-
-def said(**values: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The values that were given.
-
-    >>> said(epochs=3, batch=None)
+    >>> options_given(epochs=3, batch=None)
     {'epochs': 3}
     """
     return {name: value for name, value in values.items() if value is not None}

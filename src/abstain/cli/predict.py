@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from abstain.cli import options
-from abstain.cli.options import DATA, said
+from abstain.cli.options import DATA, options_given
 from abstain.errors import AbstainError
 from abstain.support.wording import many
 
@@ -24,15 +24,15 @@ EXAMPLES = """
 
   abstain predict runs/photos new-photos/ --coverage 0.9  the easiest 90%
 
-  abstain predict runs/reviews new.csv --max-risk 0.05    by its own opinion
+  abstain predict runs/reviews new.csv --max-risk 0.05    by its own estimate
 
   abstain predict runs/reviews new.csv --max-risk 0.05 --calibrate checked.csv
 
   abstain predict runs/digits digits --split test --compare -o answers.parquet
 
 With --calibrate, a source whose labels you trust and that was not trained on,
---max-risk is a bound that holds with --confidence; without, what the model
-expects of itself.
+--max-risk is a bound that holds with --confidence. Without it, --max-risk
+rests on what the model expects, which is often too confident.
 """
 
 _DEFAULT = Path("predictions.csv")
@@ -42,12 +42,15 @@ _ABSTAINING, _OUTPUT = "Abstaining", "Output"
 
 def predict(
     run: Annotated[
-        Path, typer.Argument(help="Folder of a finished run.", show_default=False, metavar="RUN")
+        Path,
+        typer.Argument(
+            help="Folder of a finished training or audit.", show_default=False, metavar="RUN"
+        ),
     ],
     source: Annotated[
         str,
         typer.Argument(
-            help="As for abstain train; labels are not needed.",
+            help="As for abstain train, with or without labels.",
             show_default=False,
             metavar="SOURCE",
         ),
@@ -55,50 +58,53 @@ def predict(
     coverage: Annotated[
         float | None,
         typer.Option(
-            help="Share of samples to answer: those it is most willing to.",
+            help="Share of samples to answer, the most confident first.",
             rich_help_panel=_ABSTAINING,
         ),
     ] = None,
     max_risk: Annotated[
         float | None,
         typer.Option(
-            help="Answer as many as keep the share of wrong answers at or below this.",
+            help="Largest share of wrong answers: answer as many samples as it allows.",
             rich_help_panel=_ABSTAINING,
         ),
     ] = None,
     calibrate: Annotated[
         str | None,
         typer.Option(
-            help="A source with right labels, not trained on: makes --max-risk a bound.",
+            help="A source with right labels, not trained on, which makes --max-risk a bound.",
             metavar="SOURCE",
             rich_help_panel=_ABSTAINING,
         ),
     ] = None,
     calibrate_split: Annotated[
         str | None,
-        typer.Option(help="Its split; that of SOURCE by default.", rich_help_panel=_ABSTAINING),
+        typer.Option(
+            help="Split of --calibrate; that of SOURCE by default.", rich_help_panel=_ABSTAINING
+        ),
     ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
-            help=f"With which the bound holds; {_CONFIDENCE:g} by default.",
+            help=f"Probability with which the bound holds; {_CONFIDENCE:g} by default.",
             rich_help_panel=_ABSTAINING,
         ),
     ] = None,
     score: Annotated[
         str,
         typer.Option(
-            help="Willingness by: softmax, margin or abstention.", rich_help_panel=_ABSTAINING
+            help="What confidence is measured by: softmax, margin or abstention.",
+            rich_help_panel=_ABSTAINING,
         ),
     ] = "softmax",
     split: Annotated[
-        str, typer.Option(help="Split of the source.", rich_help_panel=DATA)
+        str, typer.Option(help="Split of SOURCE, such as test.", rich_help_panel=DATA)
     ] = "train",
     compare: Annotated[
         bool | None,
         typer.Option(
             "--compare/--no-compare",
-            help="Read the labels of the source too, and print how many answers agree.",
+            help="Read the labels of SOURCE too, and print how many answers agree.",
             rich_help_panel=DATA,
             show_default=False,
         ),
@@ -106,14 +112,14 @@ def predict(
     label: Annotated[
         str | None,
         typer.Option(
-            help="Label column, if not that of the training; implies --compare.",
+            help="Label column, if another than in training; implies --compare.",
             rich_help_panel=DATA,
         ),
     ] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="An .npy with a row of numbers per sample, for a model trained on such.",
+            help="Embeddings of SOURCE, a row for each sample, for a model trained on such.",
             metavar="FILE.npy",
             rich_help_panel=DATA,
         ),
@@ -123,7 +129,7 @@ def predict(
     image_size: Annotated[
         int | None,
         typer.Option(
-            help="Scale images to this size, if not as in training.", rich_help_panel=DATA
+            help="Scale images to this size, if another than in training.", rich_help_panel=DATA
         ),
     ] = None,
     output: Annotated[
@@ -143,26 +149,28 @@ def predict(
         bool, typer.Option("--json", help="Print a summary as JSON.", rich_help_panel=_OUTPUT)
     ] = False,
 ) -> None:
-    """Predict the classes of new data with a trained model, and abstain where asked to.
+    """Predict the classes of new data, and abstain where the model is not confident enough.
 
     Writes a row per sample: id, predicted_label (empty where it abstains), confidence, margin,
     abstention, answered; given_label with --compare.
     """
-    from abstain.data.given_features import is_feature_file
+    from abstain.data.features import is_feature_file
     from abstain.training.predict import predict_from
     from abstain.training.predictions import check_output
 
     place = _place(output, force, source, calibrate)
     check_output(place)
     if features is not None and not is_feature_file(features):
-        raise AbstainError(f"--features must name an .npy, got {features}")
+        raise AbstainError(f"must name an .npy, got {features}", argument="features")
     if confidence is not None and calibrate is None:
         raise AbstainError(
-            "--confidence must come with --calibrate, a source whose labels you trust, "
-            f"got {confidence:g} alone"
+            f"needs a source whose labels you trust, got {confidence:g} alone",
+            argument="confidence",
+            remedy="name one by {calibrate}",
+            calibrate=None,
         )
     sure = _CONFIDENCE if confidence is None else confidence
-    reading = said(
+    reading = options_given(
         split=split, label=label, features=features, data_dir=data_dir, image_size=image_size,
         skip_bad=skip_bad or None,
     )  # fmt: skip
@@ -197,11 +205,16 @@ def _place(output: Path | None, force: bool, source: str, calibrate: str | None)
     place = output or _DEFAULT
     if output is None and place.exists() and not force:
         raise AbstainError(
-            f"{place} is there already: name another file with --output, or replace it with --force"
+            f"{place} exists already",
+            remedy="name another file by {output}, or replace it with {force}",
+            output=None,
+            force=True,
         )
-    for name, read in (("SOURCE", source), ("calibrate", calibrate)):
+    for name, read in (("SOURCE", source), ("the source of trusted labels", calibrate)):
         if read is not None and place.exists() and Path(read).exists() and place.samefile(read):
-            raise AbstainError(f"output must not be {name} itself, got {place} for both")
+            raise AbstainError(
+                f"must not be {name} itself, got {place} for both", argument="output"
+            )
     return place
 
 
@@ -237,8 +250,8 @@ def _lines(predictions: "Predictions", confidence: float) -> list[str]:
     )
     if predictions.expected_risk is not None:
         risk = f"{predictions.expected_risk:.1%}"
-        # After a robust training beliefs are sharp, whatever they are worth.
-        line += f"; the model expects {risk} of its answers to be wrong, and is often too sure"
+        # Robust training makes probabilities sharp, not calibrated.
+        line += f"; the model expects {risk} of its answers to be wrong, often too few"
     lines = [line]
     if held is not None and predictions.answered.any():
         lines.append(
@@ -263,7 +276,7 @@ def _notes(predictions: "Predictions", max_risk: float | None, confidence: float
     held = predictions.calibration
     if held is None:
         notes.append(
-            f"--max-risk {max_risk:g} went by the model's own opinion of its answers; "
+            f"--max-risk {max_risk:g} rests on the model's own estimate; "
             "--calibrate SOURCE, with labels you trust, makes it a bound"
         )
         if not predictions.answered.any():

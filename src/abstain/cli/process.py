@@ -13,8 +13,8 @@ from typing import NoReturn
 # From malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP = 2**30
-_TIME_TO_SPEAK = 20.0  # seconds; a process may be as much later than another on a slow machine
-# What Open MPI tells its processes: how many there are, and how many on this machine.
+_TIME_TO_PRINT = 20.0  # seconds; a process may be as much later than another on a slow machine
+# What Open MPI sets: how many processes there are, and how many on this machine.
 _PROCESSES = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 # By which torchrun and the kinds of MPI number processes.
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
@@ -36,14 +36,14 @@ def tune_process() -> None:
             os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     processes, here = (os.environ.get(name) for name in _PROCESSES)
     if processes is not None and processes == here:
-        # torchrun and Accelerate say where processes meet, a bare mpirun does not.
+        # torchrun and Accelerate set where processes meet, a bare mpirun does not.
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     if sys.platform != "linux":
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        return  # another C library, with habits of its own
+        return  # another C library, with its own ways
     mallopt(_M_MMAP_THRESHOLD, _KEEP)
     mallopt(_M_TRIM_THRESHOLD, _KEEP)
 
@@ -72,19 +72,19 @@ def _command(name: str) -> str | None:
     return name if found and Path(found).parent == Path(sys.executable).parent else None
 
 
-def let_main_process_speak() -> None:
+def wait_for_main_process() -> None:
     """Wait until the launcher ends this process, as it does when the main one has ended.
 
-    A launcher ends all as soon as one has ended: the main process, which alone says why, would
-    not come to say it.
+    A launcher ends all as soon as one has ended: the main process, which alone prints why, would
+    have no time to do so.
     """
-    time.sleep(_TIME_TO_SPEAK)
+    time.sleep(_TIME_TO_PRINT)
 
 
 def stdout_fails() -> bool:
     """Whether nothing can be printed: the disk is full, or nobody reads the pipe."""
     try:
-        sys.stdout.write("\n")  # the error itself does not say which file it is of
+        sys.stdout.write("\n")  # the error itself does not name its file
         sys.stdout.flush()
     except OSError:
         return True

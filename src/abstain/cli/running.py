@@ -21,7 +21,7 @@ from abstain.errors import AbstainError
 
 @contextmanager
 def training(command: str, place: Path, *, save_every: float, as_json: bool) -> Iterator[None]:
-    """Around a training: say how to go on after Ctrl-C, and what to install where it cannot run."""
+    """Around a training: print how to go on after Ctrl-C, or what has to be installed."""
     try:
         from abstain.training.interrupt import Interrupted
         from abstain.training.run import train as _  # noqa: F401
@@ -31,7 +31,7 @@ def training(command: str, place: Path, *, save_every: float, as_json: bool) -> 
             "run: pip install 'abstain[train]'"
         ) from None
     go_on = f"Go on with: {this_program()} {command} --resume {quote(str(place))}"
-    # What no folder keeps, as it does not decide the result.
+    # The folder does not store these, as they do not change the result.
     go_on += f" --save-every {save_every:g}" * (save_every != SAVE_EVERY) + " --json" * as_json
     try:
         yield
@@ -45,8 +45,8 @@ def training(command: str, place: Path, *, save_every: float, as_json: bool) -> 
         )
 
 
-def speaks_for_all() -> bool:
-    """Take leave of the other processes, if there are any; only the main one goes on to speak."""
+def is_to_print() -> bool:
+    """Leave the group of processes, if there is one; True for the main one, which alone prints."""
     from accelerate import PartialState
 
     state = PartialState()
@@ -55,7 +55,7 @@ def speaks_for_all() -> bool:
 
 
 def new_folder(source: object, what: str, where: str = "runs") -> Path:
-    """A name that says what was run, and that no earlier run has."""
+    """A name that tells what was run, and that no earlier run has."""
     stem = Path(str(source).removeprefix("hf:").replace(":", "-")).stem or "data"
     moment = f"{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]  # two may be begun in one second
     return Path(where) / f"{stem}-{what}-{moment}"
@@ -63,20 +63,22 @@ def new_folder(source: object, what: str, where: str = "runs") -> Path:
 
 def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401
     """What would be run, with everything filled in from the data."""
-    from abstain.data import fit_encoder, load
-    from abstain.data.given_features import is_feature_file, with_features
+    from abstain.data import fit_encoder
+    from abstain.embed.names import NONE
     from abstain.models import default_model
+    from abstain.training.run_sources import load_for, wanted_backbone
 
-    features = options.get("features")
-    given = is_feature_file(features)
-    if given:
-        others = {name: value for name, value in options.items() if name != "features"}
-        data = with_features(load(source, to_show=True, **others), features)
-    else:
-        data = load(source, **options)
+    sources = {"train": source, "test": None, "options": options}
+    loaded = load_for(sources, wanted_backbone(recipe, None))
+    data, backbone = loaded.data, loaded.backbone.name
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
-    values = recipe.as_json()
-    values["model"] = recipe.model or default_model(data.kind, fit_encoder(data).input_shape)
+    values = {**recipe.as_json(), "backbone": backbone}
+    by_default = (
+        default_model(data.kind, fit_encoder(data).input_shape)
+        if backbone == NONE
+        else default_model("table", (1,))
+    )
+    values["model"] = recipe.model or by_default
     about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
     if as_json:
         typer.echo(json.dumps({**about, "recipe": values}))
@@ -89,18 +91,20 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
 
 def feature_option(features: list[str] | None) -> str | list[str] | None:
     """Columns as they are; the name of one `.npy` by itself."""
-    from abstain.data.given_features import is_feature_file
+    from abstain.data.features import is_feature_file
 
     if features is None or not any(is_feature_file(name) for name in features):
         return features
     if len(features) > 1:
-        raise AbstainError(f"--features must be columns or one .npy, got {', '.join(features)}")
+        raise AbstainError(
+            f"must be columns or one .npy, got {', '.join(features)}", argument="features"
+        )
     return features[0]
 
 
 def _leave(text: str) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a launcher may pass on what was heard already
-    if is_main_process():  # by its number: it may be too early to have met the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a launcher may send it a second time
+    if is_main_process():  # by its number: the group may not exist yet
         console = Console(stderr=True, emoji=False)  # a folder may be called anything
         console.print(text, soft_wrap=True, highlight=False, markup=False)
     sys.exit(130)

@@ -20,21 +20,22 @@ EXAMPLES = """
 
 
 def sample(
-    audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
+    audit: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
     size: Annotated[int, typer.Option(help="How many labels to check.")] = 200,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write: .csv or .parquet.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write, .csv or .parquet; a new name by default."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
 ) -> None:
-    """Draw labels at random for somebody to check, and so measure the noise rate.
+    """Draw labels at random for somebody to check, which measures the noise rate.
 
-    Write the right class of each into the column checked_label, from the top, and leave no gaps:
-    answers to the easy ones only are not a random sample. Add no other labels to the file. With 200
-    labels checked, the rate is known to within about 5 points, whatever the noise: an estimate from
-    the labels alone cannot promise that. A larger --size later goes on where this one ended.
+    Write the right class of each into the column checked_label, from the top and without gaps:
+    answers to the easy labels only are not a random sample. Add no other labels to the file. 200
+    checked labels measure the rate to within about 5 points, whatever the noise; an estimate from
+    the labels alone cannot promise that. A larger --size later continues the same sample.
     """
     from abstain.auditing.saved import SavedAudit
     from abstain.report.to_check import export_sample
@@ -43,7 +44,7 @@ def sample(
     saved = SavedAudit.open(audit)
     place = out or Path(f"{saved.folder.resolve().name}-to-check.csv")
     if out is None and place.exists():
-        raise AbstainError(f"{place} exists already; name the file by --out")
+        raise AbstainError(f"{place} exists already", remedy="name another file by {out}", out=None)
     written = export_sample(saved, place, size)
     if as_json:
         typer.echo(json.dumps({"file": str(place), "rows": written.rows}))

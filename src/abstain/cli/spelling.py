@@ -1,4 +1,4 @@
-"""Errors in the words of the command line: `--image-size 64` where Python says image_size=64."""
+"""Errors in the spelling of the command line: `--image-size 64` instead of image_size=64."""
 
 from collections.abc import Mapping
 from shlex import quote
@@ -6,7 +6,6 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from abstain.cli.options import as_options
 from abstain.errors import NO_VALUE, AbstainError
 
 
@@ -14,7 +13,7 @@ class Command(TyperCommand):
     """A command whose errors name its options."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run it; what is wrong is said of its options."""
+        """Run it; an error names options instead of arguments."""
         try:
             return super().invoke(ctx)
         except AbstainError as error:
@@ -27,10 +26,10 @@ def in_options(error: AbstainError, options: Mapping[str, str]) -> str:
 
     >>> error = AbstainError("must be a text, got 5", argument="flip_kind", skip_bad=True, size=64,
     ...                      label="first name", classes=None,
-    ...                      remedy="say {skip_bad}, {size}, {label} or {classes}")
+    ...                      remedy="use {skip_bad}, {size}, {label} or {classes}")
     >>> options = {"flip_kind": "--flip-kind", "skip_bad": "--skip-bad", "label": "--label"}
     >>> in_options(error, options)
-    "--flip-kind must be a text, got 5; say --skip-bad, size=64, --label 'first name' or classes="
+    "--flip-kind must be a text, got 5; use --skip-bad, size=64, --label 'first name' or classes="
     """
 
     def spelling(name: str, value: object) -> str:
@@ -39,6 +38,4 @@ def in_options(error: AbstainError, options: Mapping[str, str]) -> str:
         alone = value in (NO_VALUE, None, True)
         return options[name] if alone else f"{options[name]} {quote(str(value))}"
 
-    if not error.argument and not error.settings:
-        return as_options(str(error))
     return error.spelt(spelling)

@@ -22,7 +22,7 @@ THIN_MARGIN = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What theory says of a run; losses are in nats, None says that there is no such thing."""
+    """What theory predicts for a run; losses are in nats, None where there is no such value."""
 
     rate: float
     payoff: float
@@ -76,7 +76,7 @@ class Outlook:
 def theory(
     rate: Annotated[
         float,
-        typer.Option(help="Share of labels that are wrong: at least 0, below 1."),
+        typer.Option(help="Noise rate, the share of wrong labels: at least 0, below 1."),
     ],
     classes: Annotated[
         int,
@@ -110,11 +110,11 @@ def theory(
         bool, typer.Option("--json", help="Print one JSON object instead of the table.")
     ] = False,
 ) -> None:
-    """Say at which training loss to stop, before wrong labels are memorised.
+    """Compute the training loss to stop at, before wrong labels are memorised.
 
-    With partly wrong labels the loss rests on a plateau once all that can
-    be learnt is learnt; what lowers it further is memorising. The share of
-    wrong labels, the number of classes and the payoff say how high it lies.
+    With partly wrong labels, the loss of the gambler's method rests on a
+    plateau once all that can be learnt is learnt. What lowers it further is
+    memorising. Its height follows from noise rate, classes and payoff.
 
     [bold]Examples[/]
 
@@ -144,19 +144,23 @@ def _look(rate: float, payoff: float | None, classes: int, noise: str) -> Outloo
     from abstain import theory
 
     if not 0 <= rate < 1:
-        raise AbstainError(f"rate must lie in [0, 1), got {rate:g}")
+        raise AbstainError(f"must lie in [0, 1), got {rate:g}", argument="rate")
     clean_rate = 1 - rate
     label = theory.label_distribution(clean_rate, classes, noise)
     payoffs, suggested = None, None
-    with suppress(AbstainError):  # all arguments are good, so it says that there are none
+    with suppress(AbstainError):  # the arguments are valid, so it means that there are none
         low, high = theory.stoppable_payoffs(clean_rate, classes, noise)
         payoffs = float(low), float(high)
         suggested = float(theory.suggested_payoff(clean_rate, classes, noise))
     payoff = suggested if payoff is None else payoff
     if payoff is None:
-        raise AbstainError(f"payoff cannot be chosen: {_hopeless(rate, classes, noise)}")
+        raise AbstainError(
+            f"cannot be chosen: {_hopeless(rate, classes, noise)}", argument="payoff"
+        )
     if not isfinite(payoff):
-        raise AbstainError(f"payoff must be a finite number greater than 1, got {payoff}")
+        raise AbstainError(
+            f"must be a finite number greater than 1, got {payoff}", argument="payoff"
+        )
     parts = theory.plateau_parts(clean_rate, payoff, classes, noise)
     untrained = float(theory.untrained_loss(payoff, classes))
     return Outlook(
@@ -219,9 +223,13 @@ def _draw(outlook: Outlook, path: Path) -> None:
         from matplotlib.figure import Figure
         from matplotlib.ticker import PercentFormatter
     except ImportError as error:
-        raise AbstainError("plot needs matplotlib: pip install 'abstain[plot]'") from error
+        raise AbstainError(
+            "needs matplotlib", argument="plot", remedy="run: pip install 'abstain[plot]'"
+        ) from error
     if path.suffix.lower() not in IMAGE_SUFFIXES:
-        raise AbstainError(f"plot must end in one of {', '.join(IMAGE_SUFFIXES)}, got {path.name}")
+        raise AbstainError(
+            f"must end in one of {', '.join(IMAGE_SUFFIXES)}, got {path.name}", argument="plot"
+        )
 
     rates = np.linspace(0, 1, 201)
     parts = theory.plateau_parts(1 - rates, outlook.payoff, outlook.classes, outlook.noise)
@@ -247,7 +255,7 @@ def _draw(outlook: Outlook, path: Path) -> None:
     axes.plot(rates, parts.corrupt, color="#d1495b", lw=1.8, label="wrong labels")
     axes.plot(rates, parts.clean, color="#2e8b6f", lw=1.8, label="right labels")
     axes.axhline(outlook.untrained, color="0.35", ls=(0, (5, 3)), lw=1.2, label="untrained")
-    # Over the lines: they go on there, but say nothing of use.
+    # Over the lines: they go on there, but have no meaning.
     axes.axvspan(limit, 1, color="0.9", alpha=0.8, lw=0, zorder=3, label="no stop possible")
     axes.set(
         xlim=(0, 1),
@@ -265,7 +273,9 @@ def _draw(outlook: Outlook, path: Path) -> None:
     try:
         figure.savefig(path)
     except OSError as error:
-        raise AbstainError(f"plot cannot be written to {path}: {error.strerror}") from error
+        raise AbstainError(
+            f"cannot be written to {path}: {error.strerror}", argument="plot"
+        ) from error
 
 
 def _loss(value: float | None) -> str:

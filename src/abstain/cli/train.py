@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from abstain.cli import options
-from abstain.cli.options import DATA, RUN, TRAINING, said
-from abstain.cli.running import feature_option, new_folder, show_recipe, speaks_for_all, training
+from abstain.cli.options import DATA, RUN, TRAINING, options_given
+from abstain.cli.running import feature_option, is_to_print, new_folder, show_recipe, training
 from abstain.errors import AbstainError
 
 # Narrow enough for 80 columns; a blank line keeps examples apart in every release of typer.
@@ -35,19 +35,19 @@ EXAMPLES = """
 
 # A line each on a terminal of 80 columns.
 METHODS = {
-    "auto": "labels count as believed; the default",
-    "schedule": "sets a payoff per sample, as the paper",
-    "schedule-released": "the same, guarded as released",
+    "auto": "weights labels by belief; the default",
+    "schedule": "a payoff per sample, as in the paper",
+    "schedule-released": "the same, as its released code",
     "mid": "the same by a rule of higher payoffs",
-    "exp": "the same by the rule of the highest",
+    "exp": "the same by the rule of highest payoffs",
     "small-stake": "a robust loss, the limit of schedule",
-    "gamblers": "one payoff for all, --payoff",
-    "aes": "that, stopped at the plateau; needs --rate",
-    "ves": "that, stopped by held-out given labels",
+    "gamblers": "one payoff for all, see --payoff",
+    "aes": "gamblers, stopped early; needs --rate",
+    "ves": "gamblers, stopped by held-out labels",
     "lq": "generalised cross-entropy, L_q",
     "lq-truncated": "the same, ignoring unlikely labels",
     "nll": "cross-entropy, not robust",
-    "nll-entropy": "that, to its entropy; needs --rate",
+    "nll-entropy": "nll, stopped early; needs --rate",
     "coteaching-plus": "a pair of networks; needs --rate",
 }
 
@@ -62,14 +62,14 @@ def train(
     weights: Annotated[
         str | None,
         typer.Option(
-            help="How much samples count: a column, or a file of ids and weights.",
+            help="Weight of each sample: a column, or a file with the columns id and weight.",
             rich_help_panel=DATA,
         ),
     ] = None,
     test: Annotated[
         str | None,
         typer.Option(
-            help="A source with right labels, shown in the history, never trained on.",
+            help="A source with right labels, to measure the accuracy; never trained on.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -86,31 +86,37 @@ def train(
         ),
     ] = None,
     payoff: Annotated[
-        str | None, typer.Option(help="A number, euc, mid or exp.", rich_help_panel=_METHOD)
+        str | None,
+        typer.Option(
+            help="What a right bet returns: a number above 1, or the rule euc, mid or exp.",
+            rich_help_panel=_METHOD,
+        ),
     ] = None,
     guard: Annotated[
-        float | None, typer.Option(help="Guard of the euc rule.", rich_help_panel=_METHOD)
+        float | None, typer.Option(help="Guard of the rule euc.", rich_help_panel=_METHOD)
     ] = None,
     warm_up: Annotated[
         int | None,
         typer.Option(
-            help="Epochs of cross-entropy first; of coteaching-plus, without the plus.",
+            help="Epochs of cross-entropy first; with coteaching-plus, of plain co-teaching.",
             rich_help_panel=_METHOD,
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            help="Share of wrong labels, where a method needs it.", rich_help_panel=_METHOD
-        ),
+        typer.Option(help="Noise rate, for methods that need it.", rich_help_panel=_METHOD),
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Kind of noise that aes assumes.", rich_help_panel=_METHOD)
+        str | None,
+        typer.Option(
+            help="Noise that aes assumes: symmetric or pairflip.", rich_help_panel=_METHOD
+        ),
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(help="Epochs without gain before ves stops.", rich_help_panel=_METHOD),
+        typer.Option(help="Epochs without improvement before ves stops.", rich_help_panel=_METHOD),
     ] = None,
+    backbone: options.Backbone = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -119,36 +125,44 @@ def train(
     ] = None,
     learning_rate: options.LearningRate = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="0 by default.", rich_help_panel=TRAINING)
+        float | None, typer.Option(help="Of the optimizer; 0 by default.", rich_help_panel=TRAINING)
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="Of the learning rate: constant, cosine, linear, one-cycle.",
+            help="Of the learning rate: constant, cosine, linear or one-cycle.",
             rich_help_panel=TRAINING,
         ),
     ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Largest norm of the gradient.", rich_help_panel=TRAINING)
+        float | None,
+        typer.Option(
+            help="Largest norm of the gradient; none by default.", rich_help_panel=TRAINING
+        ),
     ] = None,
     precision: options.Precision = None,
     seed: options.Seed = None,
     seed_noise: Annotated[
-        int | None, typer.Option(help="Of the errors that --flip plants.", rich_help_panel=RUN)
+        int | None, typer.Option(help="Seed of the errors that --flip plants.", rich_help_panel=RUN)
     ] = None,
     seed_init: Annotated[
-        int | None, typer.Option(help="Of the first weights.", rich_help_panel=RUN)
+        int | None, typer.Option(help="Seed of the first weights.", rich_help_panel=RUN)
     ] = None,
     seed_order: Annotated[
-        int | None, typer.Option(help="Of the batches and of dropout.", rich_help_panel=RUN)
+        int | None,
+        typer.Option(help="Seed of the order of samples and of dropout.", rich_help_panel=RUN),
     ] = None,
     out: options.Out = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", rich_help_panel=RUN)
+        Path | None, typer.Option(help="Folder of a run to continue.", rich_help_panel=RUN)
     ] = None,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="Run again what this folder describes.", rich_help_panel=RUN),
+        typer.Option(
+            "--from",
+            help="Folder of a run to repeat, with other settings where given.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
     save_every: options.SaveEvery = options.SAVE_EVERY,
     dry_run: options.DryRun = False,
@@ -156,17 +170,18 @@ def train(
 ) -> None:
     """Train a classifier on labels that are partly wrong.
 
-    Nothing needs to be known about the labels. Sizes that are not given are chosen from the data;
-    everything that decides the result is written into the folder of the run.
+    You need to know nothing about the labels. Settings that are not given are chosen from the
+    data; everything that decides the result is written to the folder of the run.
     """
-    settings = said(
+    settings = options_given(
         payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
-        patience=patience, model=model, epochs=epochs, batch=batch, optimizer=optimizer,
-        learning_rate=learning_rate, weight_decay=weight_decay, schedule=schedule, clip=clip,
+        patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch,
+        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
+        schedule=schedule, clip=clip,
         precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
     )  # fmt: skip
-    reading = said(
+    reading = options_given(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
         image_size=image_size, skip_bad=skip_bad or None, weights=weights,
     )  # fmt: skip
@@ -177,7 +192,10 @@ def train(
     if resume is not None:
         if settings or reading or out or method or test or dry_run:
             raise AbstainError(
-                "--resume takes everything from its folder; use --from to change settings"
+                "takes all settings from its folder",
+                argument="resume",
+                remedy="use {from_} to change them",
+                from_=None,
             )
         _train(resume=resume, save_every=save_every, as_json=as_json)
         return
@@ -185,12 +203,14 @@ def train(
     # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
     if seed_noise is not None and flip is None and not recipe.flip:
         raise AbstainError(
-            "--seed-noise must come with --flip, the share of labels to flip, "
-            f"got {seed_noise} alone"
+            f"needs labels to flip, got {seed_noise} alone",
+            argument="seed_noise",
+            remedy="give their share by {flip}",
+            flip=None,
         )
     if dry_run:
         if test is not None:
-            from abstain.data.fitting import divided
+            from abstain.data.source_options import divided
 
             reading, _ = divided(reading, source, test)
         show_recipe(source, recipe, reading, as_json=as_json)
@@ -210,22 +230,33 @@ def _resolve(
     test: str | None,
     reading: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
-    """Recipe and sources, as given or as another run had them."""
+    """Recipe and sources, as given or as in another run."""
     from abstain.training.recipe import DEFAULT_METHOD, Recipe
 
     if from_ is None:
         return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
     if method is not None:
-        raise AbstainError("--from keeps the method of its run: leave --method out, or name SOURCE")
-    from abstain.training.folder import RunFolder
-    from abstain.training.sources import recalled
+        raise AbstainError(
+            "keeps the method of its run",
+            argument="from_",
+            remedy="leave {method} out, or name SOURCE instead",
+            method=None,
+        )
+    from abstain.training.run_folder import RunFolder
+    from abstain.training.run_sources import recalled
 
     about = RunFolder(from_).about()
     sources = recalled(about["sources"])
     if sources["train"] is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
     if about["recipe"]["model"] is None and "model" not in settings:
-        raise AbstainError(f"{from_} was trained with a module of another program; name a --model")
+        raise AbstainError(
+            f"{from_} was trained with a module of another program",
+            remedy="choose a model by {model}",
+            model=None,
+        )
+    if "model" in settings:  # which learns from the inputs themselves, unless both are given
+        settings = {"backbone": "auto", **settings}
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}
@@ -248,7 +279,7 @@ def _train(
 
         arguments |= {"show": not as_json, "save_every": save_every}
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
-    if not speaks_for_all():
+    if not is_to_print():
         return
     summary = {**trained.summary(), "folder": str(place)}
     if as_json:
@@ -256,7 +287,7 @@ def _train(
         return
     console = Console(highlight=False)
     console.print(f"Done: {trained.outcome}.", soft_wrap=True)
-    bets = trained.recipe.loss == "gamblers"  # by other losses nothing is kept in reserve
+    bets = trained.recipe.loss == "gamblers"  # other losses have no reserve
     for name, text in _FIGURES.items():
         if name in summary and (bets or name != "stake"):
             console.print(f"  {text:<42} {_percent(summary[name]):>7}")

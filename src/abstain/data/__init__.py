@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from abstain.data.builtin import BUILTIN, Builtin
     from abstain.data.contract import Inputs, Kind, LabeledData
-    from abstain.data.encode import Encoder, fit_encoder, load_encoder
-    from abstain.data.sources import load, splits
+    from abstain.data.encoders import Encoder, fit_encoder, load_encoder
+    from abstain.data.loading import load, splits
+    from abstain.data.readers.builtin import BUILTIN, Builtin
 
 __all__ = [
     "BUILTIN",
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BUILTIN": "builtin",
-    "Builtin": "builtin",
-    "Encoder": "encode",
+    "BUILTIN": "readers.builtin",
+    "Builtin": "readers.builtin",
+    "Encoder": "encoders",
     "Inputs": "contract",
     "Kind": "contract",
     "LabeledData": "contract",
-    "fit_encoder": "encode",
-    "load": "sources",
-    "load_encoder": "encode",
-    "splits": "sources",
+    "fit_encoder": "encoders",
+    "load": "loading",
+    "load_encoder": "encoders",
+    "splits": "loading",
 }
 
 

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.data.contract import LabeledData
-from abstain.data.ids import NumberedIds
+from abstain.data.contract import LabeledData, NumberedIds
 from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
@@ -139,7 +138,7 @@ def read_entry(path: Path) -> LabeledData | None:
         kind=about["kind"],
         name=about["name"],
         skipped=tuple(about["skipped"]),
-        scaled=about.get("scaled", False),  # entries of earlier versions say nothing of it
+        scaled=about.get("scaled", False),  # not in entries of earlier versions
         columns=tuple(about["columns"]),
     )
 

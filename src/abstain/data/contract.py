@@ -1,16 +1,17 @@
 """What every source delivers: inputs, given labels, class names and an id per sample."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, overload
 
 from torch import Tensor
 
 from abstain.errors import DataError
-from abstain.support.wording import many
+from abstain.support.wording import many, some
 
 Kind: TypeAlias = Literal["image", "table", "text"]
 
@@ -60,19 +61,24 @@ class LabeledData:
     skipped: tuple[str, ...] = field(default=())
     """Ids that could not be read and were left out on request."""
     scaled: bool = False
-    """Whether images had several sizes and were scaled to a common one, without a word about it."""
+    """Whether images had several sizes and were scaled to a common one that nobody asked for."""
     columns: tuple[str, ...] = ()
     """Names of the columns that the inputs were read from; () where the source has no columns."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the numbers stand for in columns that hold categories: theirs, counted from 0."""
+    """For each column of categories their names; a number is a place among them, from 0."""
     dates: tuple[str, ...] = ()
     """Columns whose numbers are days since 1970."""
     unknown: tuple[str, ...] = ()
-    """Columns with categories that the training did not have, and count as missing, with those."""
+    """Columns with categories that the training did not have, with these; they count as missing."""
     weights: Tensor | None = None
-    """float32 (N): how much each sample counts in training; alike where there are none."""
+    """float32 (N): how much each sample counts in training; None where all count alike."""
     word_vectors: Path | None = None
     """Word vectors that lie beside the source, for the text encoder to use by default."""
+    shown: "LabeledData | None" = None
+    """The same samples as a person is shown them, where that differs from what the model sees.
+
+    Where the inputs are embeddings, for example, the photos that they were computed from.
+    """
 
     def __post_init__(self) -> None:
         sizes = {"inputs": len(self.inputs), "given": len(self.given), "ids": len(self.ids)}
@@ -80,6 +86,8 @@ class LabeledData:
             sizes["true"] = len(self.true)
         if self.weights is not None:
             sizes["weights"] = len(self.weights)
+        if self.shown is not None:
+            sizes["shown"] = len(self.shown)
         if len(set(sizes.values())) > 1:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
 
@@ -116,6 +124,82 @@ class LabeledData:
         return self.categories[column][int(value)] if column in self.categories else value
 
     @property
+    def as_shown(self) -> "LabeledData":
+        """The samples as a person sees them, under the same labels.
+
+        >>> import torch
+        >>> texts = LabeledData(inputs=["fine", "dull"], given=torch.tensor([0, 1]), kind="text",
+        ...                     classes=("+", "-"), ids=("a", "b"))
+        >>> data = replace(texts, inputs=torch.rand(2, 384), kind="table", shown=texts)
+        >>> data.kind, data.as_shown.kind, texts.as_shown is texts
+        ('table', 'text', True)
+        """
+        if self.shown is None:
+            return self
+        return replace(
+            self.shown,
+            given=self.given,
+            classes=self.classes,
+            true=self.true,
+            weights=self.weights,
+        )
+
+    @property
     def num_classes(self) -> int:
         """How many classes the labels can name."""
         return len(self.classes)
+
+
+@dataclass(frozen=True)
+class NumberedIds(Sequence[str]):
+    """Row numbers as ids, made when asked for: a hundred million of them take no memory.
+
+    >>> NumberedIds(3, prefix="train-", width=6)[-1]
+    'train-000002'
+    """
+
+    total: int
+    prefix: str = ""
+    width: int = 0
+
+    def __len__(self) -> int:
+        return self.total
+
+    @overload
+    def __getitem__(self, index: int, /) -> str: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice, /) -> str | tuple[str, ...]:
+        rows = range(self.total)[index]
+        if isinstance(rows, range):
+            return tuple(self._name(row) for row in rows)
+        return self._name(rows)
+
+    def _name(self, row: int) -> str:
+        return f"{self.prefix}{row:0{self.width}d}"
+
+
+def check_unique(ids: Sequence[str], name: str) -> None:
+    """Raise when two samples share an id, or when one cannot be written down."""
+    if isinstance(ids, NumberedIds):
+        return
+    foreign = [id_ for id_ in ids if not id_.isascii() and not _is_text(id_)]
+    if foreign:
+        shown = [id_.encode("utf-8", "backslashreplace").decode() for id_ in foreign]
+        raise DataError(f"ids of {name} must be UTF-8, got {some(shown)}; rename these files")
+    if len(set(ids)) == len(ids):
+        return
+    twice = [id_ for id_, count in Counter(ids).items() if count > 1]
+    raise DataError(
+        f"ids of {name} must be unique, got {some(twice)} at least twice; "
+        "give every sample its own id, or drop the id column so that row numbers are used"
+    )
+
+
+def _is_text(id_: str) -> bool:
+    """Names of files that are not UTF-8 come with halves of surrogate pairs in them."""
+    try:
+        id_.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -52,7 +52,7 @@ def read_weights(data: LabeledData, path: Path) -> LabeledData:
     """Weights from a file: a table with the columns id and weight, or an `.npy` in order."""
     path = path.expanduser()
     if not path.exists():
-        raise DataError(f"weights must name a column or a file that exists, got {path}")
+        raise DataError(f"must name a column or a file that exists, got {path}", argument="weights")
     if path.suffix.lower() == ".npy":
         try:
             return with_weights(data, np.load(path, allow_pickle=False), path)

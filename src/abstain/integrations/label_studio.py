@@ -37,7 +37,7 @@ _SIDE = 512
 @typed()
 def export_label_studio(
     audit: SavedAudit,
-    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
     flagged: bool = True,
     url: str | None = None,
@@ -46,17 +46,17 @@ def export_label_studio(
 
     Args:
         audit: The audit.
-        path: What to write, a .json.
+        out: The file to write, a .json.
         flagged: Only the flagged labels; else all.
         url: What stands before the id of an image to make its address, such as
             `/data/local-files/?d=photos/`; without it small images are written into the tasks.
     """
-    target = Path(path)
+    target = Path(out)
     if target.suffix.lower() != ".json":
-        raise AbstainError(f"out must end in .json for Label Studio, got {target}")
+        raise AbstainError(f"must end in .json for Label Studio, got {target}", argument="out")
     if not target.absolute().parent.is_dir():
-        raise AbstainError(f"out must lie in a folder that exists, got {target}")
-    data = audit.load()
+        raise AbstainError(f"must lie in a folder that exists, got {target}", argument="out")
+    data = audit.load().as_shown
     tasks = _tasks(audit, data, flagged=flagged, url=url)
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     try:
@@ -64,7 +64,7 @@ def export_label_studio(
         publish_text(target.with_suffix(".xml"), interface(data), errors="replace")
     except OSError as error:
         raise AbstainError(
-            f"out must be a file that can be written, got {target}: {error}"
+            f"must be a file that can be written, got {target}: {error}", argument="out"
         ) from error
     return len(tasks)
 

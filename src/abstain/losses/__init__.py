@@ -1,12 +1,12 @@
 """Losses that let a model abstain from a label instead of memorising it.
 
 `gamblers.py` is the loss of the paper, `payoff.py` the rules that set its payoff, `robust.py` two
-relatives on plain logits, `outputs.py` what the m+1 outputs say, `kernels.py` the arithmetic and
-`options.py` what all of them share with `torch.nn.CrossEntropyLoss`.
+relatives on plain logits, `outputs.py` reads the m+1 outputs, `kernels.py` the arithmetic and
+`combine.py` what all of them share with `torch.nn.CrossEntropyLoss`.
 """
 
+from abstain.losses.combine import LossOptions
 from abstain.losses.gamblers import GamblersLoss, gamblers_loss
-from abstain.losses.options import LossOptions
 from abstain.losses.outputs import abstention, belief, predict, stake
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, log_payoff
 from abstain.losses.robust import (

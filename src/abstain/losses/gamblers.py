@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.losses.kernels import bet_loss, log_return
-from abstain.losses.options import (
+from abstain.losses.combine import (
     ClassLoss,
     LossOptions,
     Options,
@@ -24,6 +23,7 @@ from abstain.losses.options import (
     looked_at,
     smallest_and_largest,
 )
+from abstain.losses.kernels import bet_loss, log_return
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule, log_payoff
 
 
@@ -49,7 +49,7 @@ def gamblers_loss(
             constant for the gradient.
         guard: keeps the "euc" rule from collapsing (`losses.payoff.log_payoff` says why).
         **options: `weight`, `ignore_index`, `reduction`, `label_smoothing`, `check`
-            (`losses.options.LossOptions`).
+            (`losses.combine.LossOptions`).
 
     >>> gamblers_loss(torch.zeros(4, 11), torch.tensor([0, 1, 2, 3]), payoff=9.99)
     tensor(2.3025)
@@ -93,14 +93,15 @@ class GamblersLoss(ClassLoss):
 
 
 def _check_settings(payoff: float | str | Tensor, guard: float) -> None:
-    """What can be said before the number of classes is known."""
+    """Check what does not depend on the number of classes."""
     if isinstance(payoff, str):
         check_rule(payoff)
     elif not isinstance(payoff, Tensor) and not payoff > 1:
-        raise AbstainError(f"payoff must be greater than 1, got {payoff}")
+        raise AbstainError(f"must be greater than 1, got {payoff}", argument="payoff")
     if not 0 < guard < math.inf:
         raise AbstainError(
-            f"guard must be a number greater than 0, got {guard}; the euc rule collapses without"
+            f"must be a number greater than 0, got {guard}; the euc rule collapses without",
+            argument="guard",
         )
 
 
@@ -145,21 +146,22 @@ def _log_payoffs(
     if isinstance(payoff, str):
         return log_payoff(payoff, outputs, guard)
     num_classes = outputs.shape[-1] - 1
-    rule = f"payoff must lie in (1, {num_classes}] for {num_classes} classes, or be infinite, got"
+    rule = f"must lie in (1, {num_classes}] for {num_classes} classes, or be infinite, got"
     if not isinstance(payoff, Tensor):
         if num_classes < payoff < math.inf:
-            raise AbstainError(f"{rule} {payoff:g}")
+            raise AbstainError(f"{rule} {payoff:g}", argument="payoff")
         return math.log(payoff)
     payoff = payoff.detach().to(outputs.dtype)
     try:
         payoff.expand(outputs.shape[:-1])
     except RuntimeError:
         raise AbstainError(
-            f"payoff must broadcast to the samples, {tuple(outputs.shape[:-1])}, "
-            f"got shape {tuple(payoff.shape)}"
+            f"must broadcast to the samples, {tuple(outputs.shape[:-1])}, "
+            f"got shape {tuple(payoff.shape)}",
+            argument="payoff",
         ) from None
     if looked_at(payoff, check):
         span = smallest_and_largest(payoff.masked_fill(payoff.isposinf(), num_classes))
         if span and not 1 <= span[0] <= span[1] <= num_classes:
-            raise AbstainError(f"{rule} values from {span[0]:g} to {span[1]:g}")
+            raise AbstainError(f"{rule} values from {span[0]:g} to {span[1]:g}", argument="payoff")
     return payoff.log()

@@ -1,4 +1,4 @@
-"""What the m+1 outputs of a model say: belief, stake, abstention, prediction.
+"""Read the m+1 outputs of a model: belief, stake, abstention, prediction.
 
 The abstention output is the last one, so that class numbers stay what they are.
 """
@@ -45,7 +45,7 @@ def predict(logits: Tensor, coverage: float = 1.0, dim: int = -1) -> Tensor:
     tensor([ 0, -1])
     """
     if not 0 <= coverage <= 1:
-        raise AbstainError(f"coverage must lie in [0, 1], got {coverage}")
+        raise AbstainError(f"must lie in [0, 1], got {coverage}", argument="coverage")
     classes = _class_logits(logits, dim).argmax(dim)
     silent = classes.numel() - round(coverage * classes.numel())
     if silent == 0:
@@ -58,7 +58,8 @@ def _class_logits(logits: Tensor, dim: int) -> Tensor:
     outputs = logits.shape[dim]
     if outputs < 3:
         raise AbstainError(
-            f"logits must have an output per class and one for abstention, 3 or more, got {outputs}"
+            f"must have an output per class and one for abstention, 3 or more, got {outputs}",
+            argument="logits",
         )
     return logits.narrow(dim, 0, outputs - 1)
 

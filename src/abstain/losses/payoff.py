@@ -22,10 +22,10 @@ DEFAULT_GUARD = 1e-8
 
 
 def check_rule(rule: str) -> None:
-    """Raise if there is no such rule."""
+    """Raise an error if there is no such rule."""
     if rule not in get_args(PayoffRule):
         raise AbstainError(
-            f"payoff must be a number, a tensor, 'euc', 'mid' or 'exp', got {rule!r}"
+            f"must be a number, a tensor, 'euc', 'mid' or 'exp', got {rule!r}", argument="payoff"
         )
 
 

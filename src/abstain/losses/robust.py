@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.losses.options import (
+from abstain.losses.combine import (
     ClassLoss,
     LossOptions,
     Options,
@@ -24,9 +24,9 @@ from abstain.losses.options import (
 def small_stake_loss(logits: Tensor, target: Tensor, **options: Unpack[LossOptions]) -> Tensor:
     """loss_i = λ_i (1 − q_y) with λ_i = 1/Σq² held constant: the guarded `euc` loss as stake → 0.
 
-    Mean absolute error, weighted by how undecided the model is: at a uniform belief it pulls as
-    hard as cross-entropy, at a confident one it ignores a contrary label. It needs no abstention
-    output and no guard.
+    Mean absolute error, weighted by how undecided the model is. At a uniform belief its gradient is
+    that of cross-entropy; at a confident belief it ignores a label that disagrees. It needs no
+    abstention output and no guard.
 
     Args:
         logits: (C), (N, C) or (N, C, d1, …) with one output per class.
@@ -62,7 +62,7 @@ def generalized_cross_entropy(
 
     Zhang and Sabuncu, "Generalized Cross Entropy Loss for Training Deep Neural Networks with
     Noisy Labels", 2018. Truncated at k, a label whose probability is below k costs as much as at
-    k and pulls no more.
+    k and has no gradient.
 
     Args:
         logits: (C), (N, C) or (N, C, d1, …) with one output per class.
@@ -118,9 +118,9 @@ def _generalized(q: float, truncate: float | None, _: Tensor, chosen: Tensor) ->
 
 def _check_settings(q: float, truncate: float | None) -> None:
     if not 0 < q <= 1:
-        raise AbstainError(f"q must lie in (0, 1], got {q}")
+        raise AbstainError(f"must lie in (0, 1], got {q}", argument="q")
     if truncate is not None and not 0 < truncate < 1:
-        raise AbstainError(f"truncate must lie in (0, 1), got {truncate}")
+        raise AbstainError(f"must lie in (0, 1), got {truncate}", argument="truncate")
 
 
 def _loss(logits: Tensor, target: Tensor, of_class: _OfClass, options: Options) -> Tensor:

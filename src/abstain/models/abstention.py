@@ -12,14 +12,14 @@ from abstain.errors import AbstainError
 Head: TypeAlias = nn.Linear | nn.Conv2d
 
 LABEL = "ABSTAIN"
-"""The name of the new output in a transformers config, which also tells that it is there."""
+"""The name of the new output in a transformers config. It also marks that the output is there."""
 
 _MARK = "_abstain_has_abstention_output"
 
 
 @runtime_checkable
 class LabelConfig(Protocol):
-    """What a transformers config has to say about its classes; duck-typed, so no import."""
+    """The classes of a transformers config; duck-typed, so that nothing is imported."""
 
     num_labels: int
     id2label: dict[int, str]
@@ -56,7 +56,7 @@ def with_abstention(
         head: The name of the layer, as in `module.named_modules()`, where the rule above fails.
 
     Raises:
-        AbstainError: No head is found, it cannot be told from other layers, it was widened before,
+        AbstainError: No head is found, several layers could be it, it was widened before,
             or its weights are shared or computed from others.
 
     >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -72,7 +72,9 @@ def with_abstention(
     name = next(name for name, part in module.named_modules() if part is layer) or "the module"
     width = _width(layer)
     if num_classes is not None and width != num_classes:
-        raise AbstainError(f"num_classes is {num_classes}, but {name} has {width} outputs")
+        raise AbstainError(
+            f"is {num_classes}, but {name} has {width} outputs", argument="num_classes"
+        )
     _check_can_widen(module, layer, name)
 
     layer.weight = _with_mean_row(layer.weight)
@@ -83,7 +85,7 @@ def with_abstention(
     else:
         layer.out_channels = width + 1
     setattr(layer, _MARK, True)
-    _tell_transformers(module, width)
+    _update_transformers(module, width)
     return module
 
 
@@ -112,11 +114,11 @@ def _inputs(layer: Head) -> int:
 def _named_head(module: nn.Module, head: str) -> Head:
     layer = dict(module.named_modules()).get(head)
     if layer is None:
-        raise AbstainError(f"head must name a layer of the module, got {head!r}")
+        raise AbstainError(f"must name a layer of the module, got {head!r}", argument="head")
     if not _is_candidate(layer):
         raise AbstainError(
-            f"head must name an nn.Linear or a 1×1 nn.Conv2d, and {head!r} is a "
-            f"{type(layer).__name__}"
+            f"must name an nn.Linear or a 1×1 nn.Conv2d, and {head!r} is a {type(layer).__name__}",
+            argument="head",
         )
     return layer
 
@@ -149,8 +151,10 @@ def _find_head(module: nn.Module, num_classes: int | None) -> Head:
     else:
         return layer
     raise AbstainError(
-        f"cannot tell whether {name!r}, the last linear layer, is the head, for {doubt}; "
-        f"say {'num_classes' if width is None else 'head'}="
+        f"cannot tell whether {name!r}, the last linear layer, is the head, for {doubt}",
+        remedy="say {num_classes}" if width is None else "say {head}",
+        num_classes=None,
+        head=None,
     )
 
 
@@ -206,7 +210,7 @@ def _configs(module: nn.Module) -> list[LabelConfig]:
     return [c for c in configs if isinstance(c, LabelConfig) and c.id2label is not None]
 
 
-def _tell_transformers(module: nn.Module, num_classes: int) -> None:
+def _update_transformers(module: nn.Module, num_classes: int) -> None:
     """Let a transformers model know of its new output, keeping the names of the others."""
     for config in _configs(module):
         if config.num_labels == num_classes:  # else the shared config, met again

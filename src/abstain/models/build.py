@@ -98,6 +98,6 @@ def _check_name(name: str) -> None:
         close = get_close_matches(name.lower(), MODELS, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise AbstainError(
-            f"model must be one of {', '.join(MODELS)}, or PATH.py:NAME for your own, "
-            f"got {name!r}{hint}"
+            f"must be one of {', '.join(MODELS)}, or PATH.py:NAME for your own, got {name!r}{hint}",
+            argument="model",
         )

@@ -1,4 +1,4 @@
-"""The network to start with, when all that is known is what kind of data it is."""
+"""The network to start with, when only the kind of data is known."""
 
 from abstain.errors import AbstainError
 from abstain.models.shapes import check_image
@@ -16,9 +16,9 @@ def default_model(kind: str, input_shape: tuple[int, ...]) -> str:
       attention reaches every word.
     - Images with a side below 16 pixels: `mlp`, for the small CNNs would have no pixel left.
     - Images up to 64×64, grey or colour: `mnist-cnn`. On a CPU it trains tens of times faster than
-      `resnet18` (`cifar-cnn` is faster still, but has too few channels to tell much apart), and
+      `resnet18` (`cifar-cnn` is faster still, but has too few channels for many classes), and
       finding wrong labels needs a network that learns the common pattern early, not one that wins
-      a benchmark. On a GPU, `resnet18` is the better choice for colour images: say so by name.
+      a benchmark. On a GPU, `resnet18` is the better choice for colour images: name it.
     - Larger images: `resnet18`, whose size does not grow with the image. It is slow on a CPU; make
       the images smaller there.
 
@@ -30,7 +30,7 @@ def default_model(kind: str, input_shape: tuple[int, ...]) -> str:
     if kind == "text":
         return "lstm-attention"
     if kind != "image":
-        raise AbstainError(f"kind must be image, table or text, got {kind!r}")
+        raise AbstainError(f"must be image, table or text, got {kind!r}", argument="kind")
     _, height, width = check_image("an image model", input_shape, smallest=1)
     if min(height, width) < SMALLEST:
         return "mlp"

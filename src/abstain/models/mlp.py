@@ -38,9 +38,11 @@ class MLP(nn.Module):
         if len(input_shape) == 0 or min(input_shape) < 1:
             raise AbstainError(f"mlp needs an input_shape of positive sizes, got {input_shape}")
         if any(width < 1 for width in hidden):
-            raise AbstainError(f"hidden must be positive widths such as (256, 256), got {hidden}")
+            raise AbstainError(
+                f"must be positive widths such as (256, 256), got {hidden}", argument="hidden"
+            )
         if not 0 <= dropout < 1:
-            raise AbstainError(f"dropout must lie in [0, 1), got {dropout}")
+            raise AbstainError(f"must lie in [0, 1), got {dropout}", argument="dropout")
         self.layers = nn.Sequential(nn.Flatten())
         width = prod(input_shape)
         for next_width in hidden:

@@ -30,8 +30,8 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 
     Args:
         name: The file and, after the colon, a class or function in it that makes a Module.
-        num_outputs: One for each class and one to abstain. What has no parameter of that name
-            makes a network with one output per class, to which the one to abstain is added.
+        num_outputs: One for each class and one to abstain. A class or function without a
+            parameter of that name makes one output per class; the abstention output is added.
         others: What else can be passed on, where the signature has a parameter of that name.
             `**kwargs` does not count, since such a function often hands them to another library
             that knows none of them.
@@ -48,20 +48,32 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
     path, _, attribute = name.rpartition(":")
     make = _find(_load(Path(path)), attribute, name)
     arguments = _arguments(make, {"num_outputs": num_outputs, **others}, name)
+    model = _made(make, arguments, name)
+    if "num_outputs" not in arguments:
+        return with_abstention(model, num_classes=num_outputs - 1)
+    return model
+
+
+def make_own(name: str) -> nn.Module:
+    """Load `PATH.py:NAME` and call it without arguments."""
+    path, _, attribute = name.rpartition(":")
+    make = _find(_load(Path(path)), attribute, name)
+    return _made(make, {}, name)
+
+
+def _made(make: Callable[..., object], arguments: Mapping[str, object], name: str) -> nn.Module:
     try:
         model = make(**arguments)
     except Exception as error:
         raise AbstainError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
         raise AbstainError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
-    if "num_outputs" not in arguments:
-        return with_abstention(model, num_classes=num_outputs - 1)
     return model
 
 
 def _load(path: Path) -> ModuleType:
     if not path.is_file():
-        raise AbstainError(f"model must name a Python file that exists, got {path}")
+        raise AbstainError(f"must name a Python file that exists, got {path}", argument="model")
     module_name = f"abstain_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
@@ -110,7 +122,7 @@ def _arguments(
 ) -> dict[str, object]:
     try:
         parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError) as error:  # some functions written in C do not tell
+    except (TypeError, ValueError) as error:  # some functions written in C have no signature
         raise AbstainError(f"{name} has no signature to read; wrap it in a function") from error
     by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)

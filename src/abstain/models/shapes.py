@@ -28,9 +28,10 @@ use mlp, or enlarge the images
 
 
 def check_outputs(num_outputs: int) -> None:
-    """Refuse a number of outputs that cannot tell two things apart."""
+    """Refuse fewer than two outputs."""
     if num_outputs < 2:
         raise AbstainError(
-            f"num_outputs must be at least 2, got {num_outputs}; "
-            "it is the number of classes plus one for abstention"
+            f"must be at least 2, got {num_outputs}; "
+            "it is the number of classes plus one for abstention",
+            argument="num_outputs",
         )

@@ -123,15 +123,19 @@ def _checked(vectors: Tensor, vocabulary: int | None) -> Tensor:
     """Return a copy of the vectors that the model can own, or say what is wrong with them."""
     if vectors.ndim != 2 or not vectors.is_floating_point() or len(vectors) < 2:
         raise AbstainError(
-            "vectors must be floats of shape (tokens, dimensions), row 0 for padding, "
-            f"got {vectors.dtype} of shape {tuple(vectors.shape)}"
+            "must be floats of shape (tokens, dimensions), row 0 for padding, "
+            f"got {vectors.dtype} of shape {tuple(vectors.shape)}",
+            argument="vectors",
         )
     if vocabulary is not None and vocabulary != len(vectors):
         raise AbstainError(
-            f"vectors must have one row for each of the {vocabulary} tokens of the vocabulary, "
-            f"got {len(vectors)} rows"
+            f"must have one row for each of the {vocabulary} tokens of the vocabulary, "
+            f"got {len(vectors)} rows",
+            argument="vectors",
         )
     if not vectors.isfinite().all():
-        raise AbstainError("vectors must be finite, got NaN or infinity in at least one row")
+        raise AbstainError(
+            "must be finite, got NaN or infinity in at least one row", argument="vectors"
+        )
     # The LSTM's weights have the default type; float16 vectors on disk must not clash with it.
     return vectors.detach().to(torch.get_default_dtype(), copy=True)

@@ -1,7 +1,7 @@
 """Wrong labels, planted on purpose: transition matrices, drawing from them, a record of the flips.
 
 Everywhere ``T[i, j] = P(given = j | true = i)``, so rows sum to 1. A *rate* is a share of labels;
-what it is the share of differs between kinds, and each kind says so.
+each kind of noise defines which share.
 
 >>> ids = ["a.png", "b.png", "c.png", "d.png"]
 >>> manifest = plant([0, 1, 2, 0], ids, "pairflip", 0.5, seed=1, num_classes=3, exact=True)

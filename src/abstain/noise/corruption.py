@@ -90,7 +90,7 @@ def instance_dependent(
         features: Inputs, N × anything numeric.
         labels: True labels, integers in [0, num_classes).
         num_classes: Number of classes m.
-        rate: Expected share of wrong labels.
+        rate: Expected noise rate.
         rng: Where the randomness comes from.
         exact: Whether to flip exactly round(rate · N) labels.
 
@@ -173,5 +173,5 @@ def _draw_from_rows(cumulative: FloatArray, rows: IntArray, rng: np.random.Gener
 
 
 def _round(expected: float) -> int:
-    """Nearest whole number; a half that lost its last bits to floating point is still a half."""
+    """Nearest whole number; a half is one up to rounding errors of floating point."""
     return round(round(expected, 6))

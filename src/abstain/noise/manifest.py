@@ -1,4 +1,4 @@
-"""The record of what was planted: enough to know every flip, and to plant it again."""
+"""The record of planted noise: every flip, and how to plant it again."""
 
 import json
 import os
@@ -35,7 +35,7 @@ KINDS = (*TRANSITIONS, _INSTANCE)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseManifest:
-    """What was planted where: enough to know every flip, and to plant it again elsewhere.
+    """The record of planted noise: every flip, and how to plant it again elsewhere.
 
     Attributes:
         ids: One unique id for each sample, strings or integers.
@@ -43,7 +43,7 @@ class NoiseManifest:
         true: Labels before planting; for evaluation only.
         num_classes: Number of classes m.
         kind: One of `KINDS`.
-        rate: The rate that was asked for; `realised_rate` is the share that came out wrong.
+        rate: The requested rate; `realised_rate` is the share of labels that became wrong.
         seed: Seed of the generator.
         exact: Whether the number of flips was fixed rather than drawn.
         matrix: T[i, j] = P(given = j | true = i); None where noise depends on the input.
@@ -68,22 +68,29 @@ class NoiseManifest:
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        # Also what stands between a file from elsewhere and the rest of the program.
+        # These checks also protect the program from files of unknown origin.
         check_num_classes(self.num_classes)
         check_rate(self.rate)
         check_seed(self.seed)
         if self.kind not in KINDS:
-            raise AbstainError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+            raise AbstainError(
+                f"must be one of {', '.join(KINDS)}, got {self.kind!r}", argument="kind"
+            )
         size = len(check_ids(self.ids))
         for name in ("given", "true"):
             labels = check_labels(getattr(self, name), self.num_classes, name)
             if len(labels) != size:
-                raise AbstainError(f"{name} must have one label per id, {size}, got {len(labels)}")
+                raise AbstainError(
+                    f"must have one label per id, {size}, got {len(labels)}", argument=name
+                )
         if (self.matrix is None) != (self.kind == _INSTANCE):
-            raise AbstainError(f"matrix must be given unless kind is {_INSTANCE}, got {self.kind}")
+            raise AbstainError(
+                f"must be given unless kind is {_INSTANCE}, got {self.kind}", argument="matrix"
+            )
         if self.matrix is not None and len(check_transition(self.matrix)) != self.num_classes:
             raise AbstainError(
-                f"matrix must have {self.num_classes} rows, one per class, got {len(self.matrix)}"
+                f"must have {self.num_classes} rows, one per class, got {len(self.matrix)}",
+                argument="matrix",
             )
 
     @property
@@ -93,7 +100,7 @@ class NoiseManifest:
 
     @property
     def realised_rate(self) -> float:
-        """Share of labels that came out wrong."""
+        """Share of labels that became wrong."""
         return float(self.flipped.mean())
 
     def replay(self, labels: npt.ArrayLike, ids: npt.ArrayLike) -> IntArray:
@@ -107,24 +114,28 @@ class NoiseManifest:
         true = check_labels(labels, self.num_classes)
         if len(true) != len(other_ids):
             raise AbstainError(
-                f"labels must have one label per id, {len(other_ids)}, got {len(true)}"
+                f"must have one label per id, {len(other_ids)}, got {len(true)}", argument="labels"
             )
         if describe(other_ids) != describe(self.ids):
             raise AbstainError(
-                f"ids must be the manifest's {describe(self.ids)}, got {describe(other_ids)}"
+                f"must be the manifest's {describe(self.ids)}, got {describe(other_ids)}",
+                argument="ids",
             )
         ours, theirs = np.argsort(self.ids), np.argsort(other_ids)
         foreign = self.ids[ours] != other_ids[theirs]
         if foreign.any():
             unknown = np.setdiff1d(other_ids, self.ids)[0]
-            raise AbstainError(f"ids must be the manifest's, got {unknown!s}, which it lacks")
+            raise AbstainError(
+                f"must be the manifest's, got {unknown!s}, which it lacks", argument="ids"
+            )
         changed = self.true[ours] != true[theirs]
         if changed.any():
             first = int(changed.argmax())
             raise AbstainError(
-                "labels must be those that were corrupted: "
+                "must be those that were corrupted: "
                 f"id {self.ids[ours[first]]!s} had {self.true[ours[first]]}, "
-                f"got {true[theirs[first]]} (and {int(changed.sum()) - 1} more)"
+                f"got {true[theirs[first]]} (and {int(changed.sum()) - 1} more)",
+                argument="labels",
             )
         given = np.empty_like(true)
         given[theirs] = self.given[ours]
@@ -147,11 +158,13 @@ class NoiseManifest:
             arrays["matrix"] = self.matrix
         arrays["header"] = np.array(json.dumps(header))
         if not target.absolute().parent.is_dir():
-            raise AbstainError(f"path must lie in a folder that exists, got {target}")
+            raise AbstainError(f"must lie in a folder that exists, got {target}", argument="path")
         try:
             publish(target, lambda path: _save(path, arrays))
         except OSError as error:
-            raise AbstainError(f"path must be writable, got {target}: {error}") from error
+            raise AbstainError(
+                f"must be writable, got {target}: {error}", argument="path"
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -170,7 +183,7 @@ class NoiseManifest:
                 )
         except Exception as error:  # a damaged file makes NumPy, zipfile and json raise anything
             raise AbstainError(
-                f"path must name a noise manifest, got {os.fspath(path)}: {error}"
+                f"must name a noise manifest, got {os.fspath(path)}: {error}", argument="path"
             ) from error
 
 
@@ -206,14 +219,14 @@ def plant(
     true = check_labels(labels, check_num_classes(num_classes)).copy()
     if kind == _INSTANCE:
         if features is None:
-            raise AbstainError(f"features must be given for kind {_INSTANCE}, got None")
+            raise AbstainError(f"must be given for kind {_INSTANCE}, got None", argument="features")
         matrix = None
         given = instance_dependent(features, true, num_classes, rate, rng, exact=exact).given
     elif kind in TRANSITIONS:
         matrix = transition(kind, num_classes, rate)
         given = corrupt(true, matrix, rng, exact=exact)
     else:
-        raise AbstainError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        raise AbstainError(f"must be one of {', '.join(KINDS)}, got {kind!r}", argument="kind")
     return NoiseManifest(
         ids=check_ids(ids).copy(),
         given=given,

@@ -67,7 +67,9 @@ def transition(kind: str, num_classes: int, rate: float) -> FloatArray:
            [0.25, 0.75]])
     """
     if kind not in TRANSITIONS:
-        raise AbstainError(f"kind must be one of {', '.join(TRANSITIONS)}, got {kind!r}")
+        raise AbstainError(
+            f"must be one of {', '.join(TRANSITIONS)}, got {kind!r}", argument="kind"
+        )
     return TRANSITIONS[kind](num_classes, rate)
 
 
@@ -81,9 +83,11 @@ def check_transition(matrix: npt.ArrayLike) -> FloatArray:
     try:
         checked = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise AbstainError(f"matrix must be an array of numbers: {error}") from None
+        raise AbstainError(f"must be an array of numbers: {error}", argument="matrix") from None
     if checked.ndim != 2 or checked.shape[0] != checked.shape[1] or checked.shape[0] < 2:
-        raise AbstainError(f"matrix must be square, 2 × 2 or larger, got shape {checked.shape}")
+        raise AbstainError(
+            f"must be square, 2 × 2 or larger, got shape {checked.shape}", argument="matrix"
+        )
     # "not all ≥ 0" rather than "any < 0", so that a NaN is refused too
     if not (checked >= 0).all():
         raise AbstainError(f"entries of matrix must be ≥ 0, got {checked[~(checked >= 0)][0]}")

@@ -4,17 +4,15 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
-from abstain.data.given_features import is_feature_file
+from abstain.embed.encoder import BackboneEncoder
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
-from abstain.report.layout import section
-from abstain.report.markup import Markup, element, foreign
 from abstain.report.numbers import percent
 from abstain.support.wording import some
 from abstain.training.trained import Trained
 
 
-def how(audit: Audit) -> Markup:
+def what_was_done(audit: Audit) -> dict[str, object]:
     """Source, method, settings, seeds, versions and time."""
     facts: dict[str, object] = {"source": audit.sources.get("train") or "data in memory"}
     for name, value in audit.sources.get("options", {}).items():
@@ -23,22 +21,17 @@ def how(audit: Audit) -> Markup:
     if audit.data.skipped:
         facts["left out as unreadable"] = some(audit.data.skipped)
     if audit.trained is None:
-        facts["method"] = "from probabilities that were given; nothing was trained"
-        note = "The scores come from the probabilities alone."
+        facts["method"] = "from given probabilities; nothing was trained"
     else:
         facts |= _training(audit.trained)
-        note = "All that decides the result, to do it again."
-        if audit.folder is not None:
-            note = "The recipe in run.json says all that decided the result."
     facts["time"] = f"{audit.seconds:.1f} s in all"
-    rows = [[element("dt", name), element("dd", foreign(value))] for name, value in facts.items()]
-    return section("What was done", note, element("dl", rows, class_="facts"))
+    return facts
 
 
-def how_to_go_on(audit: Audit) -> Markup | None:
-    """Commands for what comes next; none for an audit that was kept in memory."""
+def next_steps(audit: Audit) -> dict[str, str]:
+    """Commands by what they are for, in this order; none for an audit that was kept in memory."""
     if audit.folder is None:
-        return None
+        return {}
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
     if not audit.measured and not audit.is_known:
@@ -71,23 +64,20 @@ def how_to_go_on(audit: Audit) -> Markup | None:
             )
         }
     if audit.trained and audit.trained.recipe.model:
-        by_file = is_feature_file(audit.sources["options"].get("features"))
-        steps["Use the model of this audit, which has withstood the wrong labels"] = (
+        by_file = audit.trained.data.shown is not None
+        steps["Use the model of this audit, which is robust to the wrong labels"] = (
             f"abstain predict {place} SOURCE {'--features NEW.npy ' if by_file else ''}"
             "--output predictions.csv"
         )
-    return section(
-        "How to go on",
-        "Every label with its score lies beside this report, in issues.csv and issues.parquet.",
-        element(
-            "ol",
-            [
-                element("li", element("p", what), element("pre", element("code", foreign(command))))
-                for what, command in steps.items()
-            ],
-            class_="steps",
-        ),
-    )
+    return steps
+
+
+def backbone_of(trained: Trained) -> str:
+    """By what images and texts were seen, and why."""
+    encoder = trained.encoder
+    if not isinstance(encoder, BackboneEncoder):
+        return "its own network, from scratch"
+    return f"{encoder.backbone.name}, {encoder.reason}"
 
 
 def _training(trained: Trained) -> dict[str, object]:
@@ -96,6 +86,7 @@ def _training(trained: Trained) -> dict[str, object]:
     facts: dict[str, object] = {
         "method": recipe.method,
         "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
+        "seen by": backbone_of(trained),
         "model": recipe.model or "a module of your own",
         "epochs": f"{trained.epoch}, of which warm-up {warm_up_epochs(trained)}",
         "batches": f"of {recipe.batch}",

@@ -1,19 +1,14 @@
-"""Small plots as SVG: drawn at the width of a phone, styled by the page."""
+"""Small plots, as places on a drawing that a template writes as SVG and the page styles."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from abstain.report.markup import Markup, element
 from abstain.report.numbers import ticks
-from abstain.scores.interval import Interval
 
-# In units of the drawing. It is shown about as wide as it is drawn, so letters keep their size.
-_WIDTH, _HEIGHT = 380, 236
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 14, 16, 36
 _POINTS = 240
 _LETTER, _LINE = 5.6, 18  # room for a letter and for a line of them
 
@@ -38,6 +33,80 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """Size of a drawing, and the edges of the plot in it; y grows downwards.
+
+    It is shown about as wide as it is drawn, so letters keep their size.
+    """
+
+    width: int = 380
+    height: int = 236
+    left: float = 44
+    right: float = 366
+    top: float = 16
+    bottom: float = 200
+
+
+FRAME = Frame()
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A place on an axis and its number."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a histogram."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    style: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line through points."""
+
+    points: list[tuple[float, float]]
+    style: str
+
+
+@dataclass(frozen=True)
+class PlacedMark:
+    """A line across the plot, and where its name stands."""
+
+    x1: float
+    x2: float
+    y1: float
+    y2: float
+    text: str
+    x: float
+    y: float
+    anchor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A plot in units of its frame."""
+
+    about: str
+    """What it shows, for those who cannot see it."""
+    x_label: str
+    levels: list[Tick]
+    ticks: list[Tick]
+    bars: list[Bar] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
+    marks: list[PlacedMark] = field(default_factory=list)
+    frame: Frame = FRAME
+
+
+@dataclass(frozen=True)
 class _Axes:
     """Data to places on the drawing."""
 
@@ -46,26 +115,26 @@ class _Axes:
 
     def across(self, value: float) -> float:
         share = (value - self.x[0]) / (self.x[1] - self.x[0] or 1)
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+        return round(FRAME.left + share * (FRAME.right - FRAME.left), 1)
 
     def up(self, value: float) -> float:
         share = (value - self.y[0]) / (self.y[1] - self.y[0] or 1)
-        return round(_HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM), 1)
+        return round(FRAME.bottom - share * (FRAME.bottom - FRAME.top), 1)
 
 
 def line_chart(
     lines: Sequence[Line],
     *,
     x_label: str,
-    said: str,
+    about: str,
     marks: Sequence[Mark] = (),
     y_format: Callable[[float], str] = "{:g}".format,
     x_format: Callable[[float], str] = "{:g}".format,
     y_range: tuple[float, float] | None = None,
     x_range: tuple[float, float] | None = None,
     whole: bool = False,
-) -> Markup:
-    """Curves over one axis; `said` tells the whole to those who cannot see it.
+) -> Drawing:
+    """Curves over one axis; `about` describes them to those who cannot see.
 
     What lies beyond `y_range` runs along its edge; `whole` puts ticks at whole numbers only.
     """
@@ -75,18 +144,19 @@ def line_chart(
     places = np.concatenate([line.x for line in shown])
     y_range = y_range or _padded(float(values.min()), float(values.max()))
     axes = _Axes(x_range or (float(places.min()), float(places.max())), y_range)
-    return _drawing(
-        said,
-        _grid(axes, ticks(*y_range), y_format),
-        _x_axis(axes, ticks(*axes.x, whole=whole), x_format, x_label),
-        [element("path", d=_path(line, axes), class_=f"curve {line.style}") for line in shown],
-        [_mark(mark, axes, shown[0]) for mark in marks],
+    return Drawing(
+        about=about,
+        x_label=x_label,
+        levels=[Tick(axes.up(y), y_format(y)) for y in ticks(*y_range)],
+        ticks=[Tick(axes.across(x), x_format(x)) for x in ticks(*axes.x, whole=whole)],
+        curves=[Curve(_points(line, axes), line.style) for line in shown],
+        marks=[_placed(mark, axes, shown[0]) for mark in marks],
     )
 
 
 def histogram(
-    values: npt.NDArray[np.float32], flagged: npt.NDArray[np.bool_], *, x_label: str, said: str
-) -> Markup:
+    values: npt.NDArray[np.float32], flagged: npt.NDArray[np.bool_], *, x_label: str, about: str
+) -> Drawing:
     """Scores in [0, 1], the flagged ones in front.
 
     Heights grow with the square root, so that a few wrong labels show beside many right ones.
@@ -102,107 +172,37 @@ def histogram(
     levels = [n for n in (1, 10, 100, 1000, 10**4, 10**5, 10**6, 10**7) if n <= top]
     while len(levels) < 3 and top > 2:
         levels = sorted({*levels, *(round(top * f) for f in (0.25, 0.6, 1.0))})
-    roots = [math.sqrt(level) for level in levels if _far(level, levels, axes)]
+    clear = [level for level in levels if _far(level, levels, axes)]
     bars = []
-    for name, part in counts.items():
+    for style, part in counts.items():
         for height, left, right in zip(part.tolist(), edges, edges[1:], strict=False):
             if height:
-                x0, x1 = axes.across(left) + 0.8, axes.across(right) - 0.8
-                y = axes.up(math.sqrt(height))
-                box = {"x": round(x0, 1), "y": y, "width": round(x1 - x0, 1)}
-                tall = round(axes.up(0.0) - y, 1)
-                bars.append(element("rect", class_=f"bar {name}", height=tall, **box))
-    return _drawing(
-        said,
-        _grid(axes, roots, lambda root: f"{round(root**2):,}"),
-        _x_axis(axes, [0, 0.25, 0.5, 0.75, 1], "{:g}".format, x_label),
-        bars,
+                x, y = axes.across(left) + 0.8, axes.up(math.sqrt(height))
+                wide = axes.across(right) - 0.8 - x
+                tall = FRAME.bottom - y
+                bars.append(Bar(round(x, 1), y, round(wide, 1), round(tall, 1), style))
+    return Drawing(
+        about=about,
+        x_label=x_label,
+        levels=[Tick(axes.up(math.sqrt(level)), f"{level:,}") for level in clear],
+        ticks=[Tick(axes.across(x), f"{x:g}") for x in (0, 0.25, 0.5, 0.75, 1)],
+        bars=bars,
     )
 
 
-def interval_scale(found: Interval, top: float, said: str) -> Markup:
-    """A value and its interval on a line from 0 to `top`, as wide as there is room."""
-
-    def place(share: float) -> str:
-        return f"{100 * min(max(share / top, 0), 1):.2f}%"
-
-    return element(
-        "svg",
-        element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="track"),
-        element(
-            "line", x1=place(found.low), x2=place(found.high), y1="50%", y2="50%", class_="span"
-        ),
-        element("circle", cx=place(found.value), cy="50%", r=4, class_="dot"),
-        class_="scale",
-        role="img",
-        aria_label=said,
-    )
-
-
-def bar(share: float) -> Markup:
-    """A share as a thin bar; the number stands beside it, so nobody needs to be told."""
-    return element(
-        "svg",
-        element("rect", width="100%", height="100%", class_="rest"),
-        element("rect", width=f"{100 * min(max(share, 0), 1):.1f}%", height="100%", class_="part"),
-        class_="share",
-        aria_hidden="true",
-    )
-
-
-def _drawing(said: str, *parts: object) -> Markup:
-    return element(
-        "svg",
-        element("title", said),
-        *parts,  # type: ignore[arg-type]
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-        class_="chart",
-        role="img",
-        aria_label=said,
-    )
-
-
-def _grid(axes: _Axes, levels: Sequence[float], text: Callable[[float], str]) -> list[Markup]:
-    drawn = []
-    for level in levels:
-        y = axes.up(level)
-        drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        drawn.append(
-            element("text", text(level), x=_LEFT - 7, y=round(y + 3.5, 1), class_="tick end")
-        )
-    return drawn
-
-
-def _x_axis(
-    axes: _Axes, places: Sequence[float], text: Callable[[float], str], label: str
-) -> list[Markup]:
-    y = _HEIGHT - _BOTTOM
-    drawn = [element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="axis")]
-    for place in places:
-        x = axes.across(place)
-        drawn.append(element("text", text(place), x=x, y=y + 15, class_="tick middle"))
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    drawn.append(element("text", label, x=middle, y=_HEIGHT - 4, class_="label middle"))
-    return drawn
-
-
-def _mark(mark: Mark, axes: _Axes, beside: Line) -> list[Markup]:
+def _placed(mark: Mark, axes: _Axes, beside: Line) -> PlacedMark:
     """A line across the plot and its name, where it stands clear of a curve."""
     if mark.vertical:
         x = axes.across(mark.at)
-        late = x > _WIDTH * 0.6
-        place = {"x": round(x - 5 if late else x + 5, 1), "y": _TOP + 9}
-        return [
-            element("line", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM, class_="mark"),
-            element("text", mark.text, class_=f"said {'end' if late else 'start'}", **place),
-        ]
+        late = x > FRAME.width * 0.6
+        line = (x, x, FRAME.top, FRAME.bottom)
+        place = (round(x - 5 if late else x + 5, 1), FRAME.top + 9)
+        return PlacedMark(*line, mark.text, *place, "end" if late else "start")
     y = axes.up(mark.at)
     left, below = _clearest(mark, axes, beside)
-    place = {"x": _LEFT + 4 if left else _WIDTH - _RIGHT, "y": round(y + 13 if below else y - 5, 1)}
-    return [
-        element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="mark"),
-        element("text", mark.text, class_=f"said {'start' if left else 'end'}", **place),
-    ]
+    line = (FRAME.left, FRAME.right, y, y)
+    place = (FRAME.left + 4 if left else FRAME.right, round(y + 13 if below else y - 5, 1))
+    return PlacedMark(*line, mark.text, *place, "start" if left else "end")
 
 
 def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
@@ -213,9 +213,9 @@ def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
     width = _LETTER * len(mark.text)
 
     def covered(left: bool, below: bool) -> int:
-        if y > _HEIGHT - _BOTTOM - 16 if below else y < _TOP + 14:
+        if y > FRAME.bottom - 16 if below else y < FRAME.top + 14:
             return len(x) + 1  # there is no room
-        across = x < _LEFT + 4 + width if left else x > _WIDTH - _RIGHT - width
+        across = x < FRAME.left + 4 + width if left else x > FRAME.right - width
         up = (above < 0) & (above > -_LINE) if below else (above > 0) & (above < _LINE)
         return int((across & up).sum())
 
@@ -223,10 +223,10 @@ def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
     return min(places, key=lambda place: covered(*place))
 
 
-def _path(line: Line, axes: _Axes) -> str:
+def _points(line: Line, axes: _Axes) -> list[tuple[float, float]]:
     known = np.isfinite(line.y)
-    points = zip(line.x[known].tolist(), line.y[known].clip(*axes.y).tolist(), strict=True)
-    return "M" + "L".join(f"{axes.across(x)} {axes.up(y)}" for x, y in points)
+    pairs = zip(line.x[known].tolist(), line.y[known].clip(*axes.y).tolist(), strict=True)
+    return [(axes.across(x), axes.up(y)) for x, y in pairs]
 
 
 def _thinned(line: Line) -> Line:
@@ -242,6 +242,6 @@ def _padded(low: float, high: float) -> tuple[float, float]:
 
 
 def _far(level: int, levels: Sequence[int], axes: _Axes) -> bool:
-    """Whether a tick stands clear of the next one above, which is the more telling."""
+    """Whether a tick stands clear of the next one above, which is more useful."""
     above = [other for other in levels if other > level]
     return not above or axes.up(math.sqrt(level)) - axes.up(math.sqrt(above[0])) > 13

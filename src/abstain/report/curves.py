@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from abstain import theory
 from abstain.auditing.result import Audit
-from abstain.report.charts import Line, Mark, histogram, line_chart
-from abstain.report.layout import chart, section
-from abstain.report.markup import Markup
+from abstain.report.charts import Drawing, Line, Mark, histogram, line_chart
 from abstain.report.numbers import percent
 from abstain.scores.selective import risk_coverage
 from abstain.support.wording import many
@@ -19,7 +18,17 @@ from abstain.training.stopping import AnalyticalStop
 from abstain.training.trained import Trained
 
 
-def scores(audit: Audit) -> Markup:
+@dataclass(frozen=True)
+class Plot:
+    """A drawing under its title, and which colour is which."""
+
+    title: str
+    legend: list[tuple[str, str]]
+    """Style and name."""
+    drawing: Drawing
+
+
+def scores(audit: Audit) -> list[Plot]:
     """How the scores fall, and what would be risked by taking the proposals."""
     verdict = audit.verdict
     curves = [
@@ -33,27 +42,24 @@ def scores(audit: Audit) -> Markup:
     # The first few samples may all be wrong by chance: they must not set the scale.
     settled = [float(line.y[len(line.y) // 20 :].max()) for line in curves]
     top = 1.15 * max(0.02, audit.noise_rate.value, *settled)
-    return section(
-        "Scores and risk",
-        "A label score is P(label is right), learnt on other data sets. Proposals are safest where "
-        "the model is most confident.",
-        chart(
+    return [
+        Plot(
             "Label scores",
             [("flagged", "flagged"), ("kept", "not flagged")],
             histogram(
                 verdict.label_score,
                 verdict.is_label_issue,
                 x_label="label score (heights on a square-root scale)",
-                said=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
+                about=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
             ),
         ),
-        chart(
+        Plot(
             "Risk of the proposals: what is proposed …",
             [(line.style, line.name) for line in curves],
             line_chart(
                 curves,
                 x_label="share of samples, the most confident first",
-                said="Share of proposals that differ from the label, over the share of samples",
+                about="Share of proposals that differ from the label, over the share of samples",
                 marks=[Mark(audit.noise_rate.value, "noise rate")],
                 y_format=lambda share: percent(share, 0 if top > 0.05 else 1),
                 x_format=lambda share: percent(share, 0),
@@ -61,19 +67,18 @@ def scores(audit: Audit) -> Markup:
                 y_range=(0.0, top),
             ),
         ),
-        columns=True,
-    )
+    ]
 
 
-def training(audit: Audit) -> Markup | None:
-    """The curves of the run, with the plateau that theory foretells and where it stopped."""
+def training(audit: Audit) -> list[Plot]:
+    """The curves of the run, with the predicted plateau and where it stopped; none of no run."""
     if audit.trained is None:
-        return None
-    recipe, outcome = audit.trained.recipe, audit.trained.outcome
-    steps, epochs = audit.trained.history.steps, audit.trained.history.epochs
+        return []
+    recipe, epochs = audit.trained.recipe, audit.trained.history.epochs
+    steps = audit.trained.history.steps
     marks = []
     warm_up = warm_up_epochs(audit.trained)
-    if (plateau := _plateau(audit)) is not None:
+    if (plateau := predicted_plateau(audit)) is not None:
         marks.append(plateau)
     if 0 < warm_up < len(epochs):
         marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
@@ -90,40 +95,37 @@ def training(audit: Audit) -> Markup | None:
         )
         if any(column in row for row in epochs)
     ]
-    return section(
-        "Training",
-        f"{outcome[:1].upper()}{outcome[1:]}. The verdict is drawn from the whole of it, not from "
-        "its end.",
-        chart(
+    return [
+        Plot(
             "Loss",
             [("first", "moving average over batches")],
             line_chart(
                 [loss],
                 x_label="epoch",
-                said="Training loss over epochs",
+                about="Training loss over epochs",
                 marks=marks,
                 whole=True,
             ),
         ),
-        chart(
+        Plot(
             "Accuracy",
             [(line.style, line.name) for line in curves],
             line_chart(
                 curves,
                 x_label="epoch",
-                said="Accuracy over epochs",
+                about="Accuracy over epochs",
                 y_format=lambda share: percent(share, 0),
                 whole=True,
             ),
         ),
-        columns=True,
-    )
+    ]
 
 
 def warm_up_epochs(trained: Trained) -> int:
-    """How many epochs were cross-entropy; one that ends by itself is judged for as long as it goes.
+    """How many epochs were cross-entropy.
 
-    Its held-out labels are trained on afterwards, and no longer looked at by themselves.
+    A warm-up that ends by itself is evaluated on held-out labels as long as it goes on; afterwards
+    these are trained on, and no longer evaluated by themselves.
     """
     if trained.recipe.warm_up is not None:
         return trained.recipe.warm_up
@@ -149,12 +151,12 @@ def _column(
     )
 
 
-def _plateau(audit: Audit) -> Mark | None:
-    """Where theory says that the loss settles while no label is memorised.
+def predicted_plateau(audit: Audit) -> Mark | None:
+    """Where theory predicts the loss to settle while no label is memorised.
 
-    By the rate that the stop was told, else by the transition matrix that was estimated. A payoff
-    that is not fixed foretells nothing; but cross-entropy is the gambler's loss at an infinite one,
-    and its warm-up has a plateau: the entropy of the labels, given the true classes.
+    By the rate given to the stop, else by the estimated transition matrix. A payoff that is not
+    fixed predicts nothing; but cross-entropy is the gambler's loss at an infinite one, and its
+    warm-up has a plateau: the entropy of the labels, given the true classes.
     """
     assert audit.trained is not None
     recipe, m = audit.trained.recipe, audit.data.num_classes

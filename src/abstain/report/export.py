@@ -1,4 +1,4 @@
-"""The verdict as a file for other programs: all labels, or the data set with its labels repaired.
+"""An audit as a file for other programs: all labels, or the data set with corrected labels.
 
 What becomes of the labels and the rows is in `abstain.report.repair`; here are the files.
 """
@@ -16,8 +16,8 @@ from abstain.arguments import typed
 from abstain.auditing.reviewed import OWN_FILES, kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
-from abstain.data.given_features import SUFFIX, is_feature_file, with_features
-from abstain.data.layout import TABLE_SUFFIXES, canonical, split_folders, table_files
+from abstain.data.features import SUFFIX, is_feature_file
+from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.errors import AbstainError
 from abstain.report.repair import (
     Repaired,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Fix = Literal["drop", "relabel", "weight", "reviewed"]
 Unsure = Literal["keep", "drop"]
 SURE_ENOUGH = 0.5
-"""What is proposed takes the place of a flagged label where it is more probably right than not."""
+"""Least confidence with which a flagged label is replaced: more probably right than not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,24 +49,25 @@ class Exported:
     dropped: int = 0
     relabelled: int = 0
     unsure: int = 0
-    """Flagged labels that were to be replaced, and were not: nothing surer was proposed."""
+    """Flagged labels that were not replaced: the confidence in what is proposed was too low."""
     reading: Mapping[str, Any] = field(default_factory=dict)
-    """What has to be said to train on it, as options of `abstain.train`."""
+    """How it is to be read for training, as options of `abstain.train`."""
 
 
 @typed()
 def export_issues(
-    audit: SavedAudit, path: str | os.PathLike[str], *, flagged: bool = False
+    audit: SavedAudit, out: str | os.PathLike[str], *, flagged: bool = False
 ) -> Exported:
     """The table of issues as CSV or Parquet, by the ending of the name."""
-    check_own_files(audit, Path(path))
+    target = Path(out)
+    check_own_files(audit, target)
     table = with_answers(audit.issues, kept_answers(audit.folder).answers)
     if flagged:
         table = table.filter(table.column("is_label_issue"))
-    if Path(path).suffix.lower() == ".csv":
+    if target.suffix.lower() == ".csv":
         table = for_spreadsheets(table)
-    write_table(table, Path(path))
-    return Exported(path=Path(path), rows=table.num_rows)
+    write_table(table, target)
+    return Exported(path=target, rows=table.num_rows)
 
 
 def with_answers(issues: "pa.Table", answers: Mapping[str, str]) -> "pa.Table":
@@ -85,7 +86,7 @@ def with_answers(issues: "pa.Table", answers: Mapping[str, str]) -> "pa.Table":
 @typed()
 def export_cleaned(
     audit: SavedAudit,
-    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     fix: Fix = "relabel",
     *,
     min_confidence: float = SURE_ENOUGH,
@@ -96,31 +97,34 @@ def export_cleaned(
 
     Args:
         audit: The audit.
-        path: What to write: .csv or .parquet; .npz where images lie in memory.
+        out: The file to write: .csv or .parquet; .npz where images lie in memory.
         fix: What becomes of a flagged label: its sample is dropped; the proposed label takes its
             place where the confidence is high enough; or it stays, with the probability of being
             right as the `weight` of every sample, for `abstain train --weights weight`; or only
             labels that somebody reviewed are replaced. Of features that were given in a file, those
             of the kept samples are written beside.
-        min_confidence: From which on a label is replaced; unless told, where what is proposed is
-            more probably right than not.
-        unsure: What becomes of a flagged sample whose label is not replaced, for want of
-            confidence: it stays as it is, or is dropped.
+        min_confidence: The least confidence with which a label is replaced; by default, what is
+            proposed must be more probably right than not.
+        unsure: What becomes of a flagged sample whose label is not replaced, as the confidence is
+            too low: it stays as it is, or is dropped.
         dropped: Ids of samples that reviewers want out of the data set.
     """
     for name, value, known in (("fix", fix, Fix), ("unsure", unsure, Unsure)):
         if value not in get_args(known):
-            raise AbstainError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
+            raise AbstainError(
+                f"must be one of {', '.join(get_args(known))}, got {value!r}", argument=name
+            )
     if not 0 <= min_confidence <= 1:
-        raise AbstainError(f"min_confidence must lie in [0, 1], got {min_confidence}")
-    target = Path(path)
+        raise AbstainError(f"must lie in [0, 1], got {min_confidence}", argument="min_confidence")
+    target = Path(out)
     check_own_files(audit, target)
-    data, sources = audit.load(), _sources(audit)
+    loaded, sources = audit.load(), _sources(audit)
+    data = loaded.as_shown
     repaired = repair(audit, data, fix, min_confidence, unsure, dropped)
     files, folder = source_files(sources), folder_of(sources)
-    said = reading_of_cleaned(sources, target)
-    if len(repaired.keep) < len(data) and is_feature_file(said.get("features")):
-        _check_beside(target, said["features"])
+    reading = reading_of_cleaned(sources, target)
+    if len(repaired.keep) < len(data) and loaded.shown is not None:
+        _check_beside(target, reading["features"])
     if files:
         label = sources["options"].get("label")
         write_table(own_rows(files, label, data, repaired, target.parent), target)
@@ -128,31 +132,33 @@ def export_cleaned(
         arrays = plain_arrays(data, repaired, target)
         _publish(target, lambda path: _save_arrays(path, arrays))
     elif data.kind == "image" and folder is None:
-        raise AbstainError(f"out must end in .npz for images that are no files, got {target}")
+        raise AbstainError(
+            f"must end in .npz for images that are no files, got {target}", argument="out"
+        )
     else:
         table = plain_rows(folder, data, repaired.labels, repaired.keep, target.parent)
         if repaired.weights is not None:
             table = with_weights(table, repaired.weights[repaired.keep])
         write_table(table, target)
-    if is_feature_file(said.get("features")):
-        said["features"] = _features_of_kept(data, repaired, target, said["features"])
+    if loaded.shown is not None:
+        reading["features"] = _features_of_kept(loaded, repaired, target, reading["features"])
     return Exported(
         path=target,
         rows=len(repaired.keep),
         dropped=len(data) - len(repaired.keep),
         relabelled=repaired.relabelled,
         unsure=repaired.unsure,
-        reading=said,
+        reading=reading,
     )
 
 
 def reading_of_cleaned(
     sources: Mapping[str, Any], target: str | os.PathLike[str]
 ) -> dict[str, Any]:
-    """What has to be said to train on a cleaned set, as options of `abstain.train`.
+    """How a cleaned set is to be read for training, as options of `abstain.train`.
 
-    >>> said = {"label": "stars", "image_size": 64, "skip_bad": True}
-    >>> reading_of_cleaned({"train": "reviews.csv", "options": said}, "clean.csv")
+    >>> options = {"label": "stars", "image_size": 64, "skip_bad": True}
+    >>> reading_of_cleaned({"train": "reviews.csv", "options": options}, "clean.csv")
     {'label': 'stars', 'image_size': 64}
     >>> reading_of_cleaned({"train": "mnist", "options": {"features": "clip.npy"}}, "clean.npz")
     {'features': 'clip.npy'}
@@ -194,23 +200,27 @@ def default_suffix(source: str, inputs: str) -> str:
 
 
 def check_own_files(audit: SavedAudit, target: Path) -> None:
-    """Neither the data that were audited nor the verdict on them are ever written over."""
+    """Refuse to write over the data that were audited, or over files of the audit."""
     sources = _sources(audit)
     own = [Path(str(sources["train"])), *source_files(sources), *audit.folder.iterdir()]
     is_to_be = target.name in OWN_FILES and target.absolute().parent == audit.folder.absolute()
     if is_to_be or (
         target.exists() and any(path.exists() and target.samefile(path) for path in own)
     ):
-        raise AbstainError(f"out must be no file of the source or of the audit, got {target}")
+        raise AbstainError(
+            f"must be no file of the source or of the audit, got {target}", argument="out"
+        )
 
 
 def _check_beside(target: Path, features: str | os.PathLike[str]) -> None:
-    """What nobody named is not written over, unless it was written with the target before."""
+    """Refuse to write over features that an earlier export to the same target did not write."""
     beside = target.with_suffix(SUFFIX)
     if beside.exists() and (not target.exists() or beside.samefile(features)):
         raise AbstainError(
-            f"out must leave {beside} as it is, where the features of the kept samples would be "
-            f"written, got {target}; name another file"
+            f"must leave {beside} as it is, where the features of the kept samples would be "
+            f"written, got {target}",
+            argument="out",
+            remedy="name another file",
         )
 
 
@@ -221,7 +231,7 @@ def _features_of_kept(
     if len(repaired.keep) == len(data):
         return str(features)
     beside = target.with_suffix(SUFFIX)
-    kept = np.asarray(with_features(data, features).inputs)[repaired.keep]
+    kept = np.asarray(data.inputs)[repaired.keep]
     _publish(beside, lambda path: np.save(path, kept))
     return str(beside)
 
@@ -257,7 +267,7 @@ def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def write_table(table: "pa.Table", target: Path) -> None:
-    """Write a table as its name says, whole or not at all."""
+    """Write a table by the ending of its name, whole or not at all."""
     pa = require("pyarrow", "writing a table")
     csv = require("pyarrow.csv", "writing a table")
     parquet = require("pyarrow.parquet", "writing a table")
@@ -271,18 +281,20 @@ def write_table(table: "pa.Table", target: Path) -> None:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
         ]
         if nested:
-            raise AbstainError(f"out must end in .parquet, as CSV cannot hold {nested[0]!r}")
+            raise AbstainError(
+                f"must end in .parquet, as CSV cannot hold {nested[0]!r}", argument="out"
+            )
         _publish(target, lambda path: csv.write_csv(table, path))
     else:
-        raise AbstainError(f"out must end in .csv or .parquet, got {target}")
+        raise AbstainError(f"must end in .csv or .parquet, got {target}", argument="out")
 
 
 def _publish(target: Path, write: Any) -> None:  # noqa: ANN401
     if not target.absolute().parent.is_dir():
-        raise AbstainError(f"out must lie in a folder that exists, got {target}")
+        raise AbstainError(f"must lie in a folder that exists, got {target}", argument="out")
     try:
         publish(target, write)
     except OSError as error:
-        raise AbstainError(f"out must be a file that can be written, got {target}: {error}") from (
-            error
-        )
+        raise AbstainError(
+            f"must be a file that can be written, got {target}: {error}", argument="out"
+        ) from error

@@ -1,70 +1,47 @@
-"""HTML by construction: whatever is not already markup is escaped, so that no text can be code."""
+"""The templates of the report. All text is escaped, so that no text of the data can be code."""
 
-import html
 import re
-from collections.abc import Iterable
-from typing import TypeAlias
+from functools import cache
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-class Markup(str):
-    """Text that is HTML already; only this module makes it."""
-
-    __slots__ = ()
-
-
-Child: TypeAlias = "str | int | Markup | Iterable[Child] | None"
+from abstain.report import numbers
+from abstain.support.wording import many
 
 # What HTML forbids in text: controls but tab and line feed, and halves of surrogate pairs, which
 # file names that are not UTF-8 bring along and which cannot be written.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_EMPTY = frozenset({"meta", "img", "br", "line", "rect", "circle", "path", "col"})
 
 
-def element(tag: str, *children: Child, **attributes: str | float | None) -> Markup:
-    """An element with its children, all escaped; an attribute of None is left out.
+@cache
+def environment() -> Environment:
+    """Where templates are found, and what they can call.
 
-    A trailing underscore is dropped (`class_`), others become hyphens.
-
-    >>> element("p", "1 < 2", class_="sum")
-    '<p class="sum">1 &lt; 2</p>'
+    >>> text = environment().from_string("<p>{{ text }}</p>")
+    >>> text.render(text="</script><img src=x onerror=alert(1)>")
+    '<p>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</p>'
     """
-    said = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escaped(value)}"'
-        for name, value in attributes.items()
-        if value is not None
+    made = Environment(
+        loader=PackageLoader("abstain.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    if tag in _EMPTY:
-        return Markup(
-            f"<{tag}{said}>" if tag in ("meta", "img", "br", "col") else f"<{tag}{said}/>"
-        )
-    return Markup(f"<{tag}{said}>{joined(children)}</{tag}>")
-
-
-def joined(children: Iterable[Child]) -> Markup:
-    """Children one after the other.
-
-    >>> joined(["a & b", element("b", "c"), None])
-    'a &amp; b<b>c</b>'
-    """
-    return Markup("".join(_flat(children)))
-
-
-def foreign(text: object, **attributes: str | float | None) -> Markup:
-    """Text from the data: escaped, and kept from turning the direction of what stands around it.
-
-    >>> foreign("</script><img src=x onerror=alert(1)>")
-    '<bdi>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</bdi>'
-    """
-    return element("bdi", str(text), **attributes)
-
-
-def escaped(value: object) -> str:
-    """A value as text that HTML takes as nothing but text.
-
-    >>> escaped('"<')
-    '&quot;&lt;'
-    """
-    return html.escape(_FORBIDDEN.sub("\ufffd", str(value)))
+    made.filters["cut"] = cut
+    made.globals |= {
+        "many": many,
+        "count": numbers.count,
+        "percent": numbers.percent,
+        "interval": numbers.interval,
+        "rough": numbers.rough,
+        "rough_interval": numbers.rough_interval,
+        "expectation": numbers.expectation,
+        "width": numbers.width,
+    }
+    return made
 
 
 def cut(text: str, length: int) -> str:
@@ -81,18 +58,6 @@ def cut(text: str, length: int) -> str:
     return f"{word} …" if len(word) > length // 2 - 1 else f"{head}…"
 
 
-def verbatim(text: str) -> Markup:
-    """Markup of our own that is to stand as it is: the style sheet."""
-    return Markup(text)
-
-
-def _flat(children: Iterable[Child]) -> Iterable[str]:
-    for child in children:
-        if child is None:
-            continue
-        if isinstance(child, Markup):
-            yield child
-        elif isinstance(child, str | int):
-            yield escaped(child)
-        else:
-            yield from _flat(child)
+def _printable(value: object) -> object:
+    """A value that HTML can hold; what a template made already can."""
+    return value if isinstance(value, Markup) else _FORBIDDEN.sub("\ufffd", str(value))

@@ -6,7 +6,7 @@ from abstain.scores.interval import Interval
 
 
 def percent(share: float, decimals: int | None = None) -> str:
-    """A share in per cent, with as many decimals as it takes to say something.
+    """A share in per cent, with as many decimals as it needs.
 
     >>> percent(0.2034), percent(0.5), percent(0.00042), percent(0.0), percent(1.0), percent(0.9998)
     ('20.3%', '50.0%', '0.04%', '0%', '100%', '99.98%')
@@ -20,6 +20,15 @@ def percent(share: float, decimals: int | None = None) -> str:
         edge = min(value, 100 - value)
         decimals = 1 if edge >= 0.1 else min(4, -math.floor(math.log10(max(edge, 1e-4))))
     return f"{value:.{decimals}f}%"
+
+
+def width(share: float) -> str:
+    """How wide a share is drawn, of the room that it has.
+
+    >>> width(0.25), width(1.2)
+    ('25.00%', '100.00%')
+    """
+    return f"{100 * min(max(share, 0), 1):.2f}%"
 
 
 def count(number: float) -> str:
@@ -54,7 +63,7 @@ def rough(found: Interval) -> str:
 
 
 def rough_interval(found: Interval) -> str:
-    """The ends of an interval of shares, likewise.
+    """The ends of an interval of shares, rounded in the same way.
 
     >>> rough_interval(Interval(value=0.2034, low=0.124, high=0.3))
     '12–30%'

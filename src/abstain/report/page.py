@@ -7,17 +7,19 @@ from datetime import date
 from importlib import resources
 from pathlib import Path
 
+from markupsafe import Markup
+
 from abstain import __version__
 from abstain.arguments import typed
 from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
-from abstain.report.about import how, how_to_go_on
+from abstain.report.about import next_steps, what_was_done
 from abstain.report.curves import scores, training
+from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
-from abstain.report.labels import duplicates, worst_labels
-from abstain.report.markup import Markup, element, foreign, verbatim
-from abstain.report.numbers import rough
+from abstain.report.markup import environment
 from abstain.report.tables import class_pairs, per_class, review
+from abstain.scores.verdict import CONFIDENCE
 from abstain.support.files import publish_text
 
 
@@ -36,54 +38,42 @@ def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
     try:
         publish_text(Path(path), text)
     except OSError as error:
-        raise AbstainError(f"the report must be writable, got {path}: {error}") from error
+        raise AbstainError(
+            f"the report must be a file that can be written, got {path}: {error}"
+        ) from error
 
 
 def render(audit: Audit) -> str:
     """The page as text."""
     style = resources.files("abstain.report").joinpath("style.css").read_text(encoding="utf-8")
-    parts = [
-        part(audit)
-        for part in (
-            headline,
-            worst_labels,
-            review,
-            class_pairs,
-            per_class,
-            scores,
-            training,
-            duplicates,
-            how,
-            how_to_go_on,
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            audit=audit,
+            version=__version__,
+            today=date.today().isoformat(),
+            style=Markup(style),
+            policy=_policy(style),
+            confidence=CONFIDENCE,
+            headline=headline(audit),
+            flagged=worst_labels(audit),
+            review=review(audit),
+            pairs=class_pairs(audit),
+            classes=per_class(audit),
+            scores=scores(audit),
+            training=training(audit),
+            duplicates=duplicates(audit),
+            facts=what_was_done(audit),
+            steps=next_steps(audit),
         )
-    ]
-    page = element(
-        "html", _head(audit, style), element("body", element("main", parts), _footer()), lang="en"
     )
-    return f"<!doctype html>\n{page}\n"
 
 
-def _head(audit: Audit, style: str) -> Markup:
-    # The page runs no code and loads nothing; even of styles, only this one sheet.
+def _policy(style: str) -> str:
+    """The page runs no code and loads nothing; even of styles, only this one sheet."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
+    return (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
-    )
-    rate = rough(audit.noise_rate)
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=f"abstain {__version__}"),
-        element("title", f"{audit.data.name}: {rate} wrong labels"),
-        element("style", verbatim(style)),
-    )
-
-
-def _footer() -> Markup:
-    return element(
-        "footer", f"Made by abstain {__version__} on ", foreign(date.today().isoformat())
     )

@@ -17,9 +17,9 @@ from torch import Tensor
 from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
-from abstain.data.arrow_files import read_rows
-from abstain.data.columns import label_column
-from abstain.data.options import Options
+from abstain.data.readers.arrow_files import read_rows
+from abstain.data.readers.columns import label_column
+from abstain.data.reading import Options
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 
@@ -163,8 +163,9 @@ def plain_arrays(data: LabeledData, repaired: Repaired, target: Path) -> dict[st
     """The arrays of an `.npz` that is to be the target."""
     if not isinstance(data.inputs, Tensor):
         raise AbstainError(
-            f"out must end in .csv or .parquet for what are no arrays in memory, got {target}; or "
-            "train with --weights AUDIT/weights.parquet"
+            f"must end in .csv or .parquet for what are no arrays in memory, got {target}",
+            argument="out",
+            remedy="or run: abstain train SOURCE --weights AUDIT/weights.parquet",
         )
     keep = repaired.keep
     arrays: dict[str, Any] = {
@@ -182,8 +183,8 @@ def with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Tab
     """A table with the weight of each row."""
     if WEIGHT in table.column_names:
         raise AbstainError(
-            f"the source must have no column {WEIGHT!r} of its own to get one, got one; train "
-            "with --weights AUDIT/weights.parquet instead"
+            f"the source must have no column {WEIGHT!r} of its own to get one, got one",
+            remedy="run instead: abstain train SOURCE --weights AUDIT/weights.parquet",
         )
     return table.append_column(WEIGHT, [weights])
 

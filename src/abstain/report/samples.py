@@ -2,6 +2,7 @@
 
 import base64
 import io
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -10,10 +11,9 @@ import numpy.typing as npt
 from torch import Tensor, as_tensor
 
 from abstain.data import LabeledData
-from abstain.data.spread import spread_of
-from abstain.report.markup import Markup, cut, element, foreign
+from abstain.data.encoders.spread import spread_of
+from abstain.report.markup import cut
 from abstain.support.optional import require
-from abstain.support.wording import many
 
 _SIDE = 112
 _LEAST_PIXELS, _PIXELATED = 20, 64
@@ -23,6 +23,37 @@ _COLUMNS = 6
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Thumbnail:
+    """An image that the page holds itself."""
+
+    source: str
+    width: int
+    height: int
+    is_sharp: bool
+    """Whether its pixels are to be seen as they are."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The beginning of a text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A few columns of a row, and the means of these in some classes."""
+
+    heads: list[str]
+    lines: list[tuple[str, list[str]]]
+    """The name of a column, and a value under each head."""
+    left_out: int
+
+
+Shown: TypeAlias = Thumbnail | Excerpt | Row
+
+
 class Samples:
     """Shows samples of a data set, until the page would become too heavy."""
 
@@ -30,49 +61,34 @@ class Samples:
         self.data = data
         self._bytes_left = bytes_left
 
-    def show(self, index: int, proposed: int | None = None) -> Markup | None:
+    def show(self, index: int, proposed: int | None = None) -> Shown | None:
         """One sample; None where it cannot be shown or has no room any more.
 
         A row of numbers is shown beside the means of its class as given and as proposed.
         """
-        if self._bytes_left <= 0:
-            return None
+        if self.data.kind == "text":
+            return Excerpt(cut(str(self.data.inputs[index]), _TEXT))
         if self.data.kind == "table":
-            shown: Markup | None = self._row(index, proposed) if self._width else None
-        else:
-            shown = self._image(index) if self.data.kind == "image" else self._text(index)
-        if shown is not None:
-            self._bytes_left -= len(shown)
-        return shown
+            return self._row(index, proposed) if self._width else None
+        return self._image(index) if self._bytes_left > 0 else None
 
     @cached_property
     def _width(self) -> int:
         return len(as_tensor(self.data.inputs[0]))
 
-    def _image(self, index: int) -> Markup | None:
+    def _image(self, index: int) -> Thumbnail | None:
         try:
             pixels = as_tensor(self.data.inputs[index]).numpy()
         except Exception:  # a file may be gone since: the report is worth more than a thumbnail
             return None
         source, (width, height) = data_uri(pixels)
+        self._bytes_left -= len(source)
         # Drawings stay sharp, unless pixels are so few that only a blur makes a picture of them;
         # photographs never look better for it.
-        drawn = len(pixels) != 3
-        sharp = drawn and _LEAST_PIXELS <= max(width, height) <= _PIXELATED
-        return element(
-            "img",
-            src=source,
-            width=width,
-            height=height,
-            alt="",
-            loading="lazy",
-            class_="thumb pixels" if sharp else "thumb",
-        )
+        is_sharp = len(pixels) != 3 and _LEAST_PIXELS <= max(width, height) <= _PIXELATED
+        return Thumbnail(source, width, height, is_sharp)
 
-    def _text(self, index: int) -> Markup:
-        return element("p", foreign(cut(str(self.data.inputs[index]), _TEXT)), class_="excerpt")
-
-    def _row(self, index: int, proposed: int | None) -> Markup:
+    def _row(self, index: int, proposed: int | None) -> Row:
         row = np.asarray(self.data.inputs[index], dtype=np.float64)
         given = int(self.data.given[index])
         names = self.data.columns or tuple(f"column {k}" for k in range(len(row)))
@@ -92,28 +108,10 @@ class Samples:
                 ]
                 for j in shown
             ]
-        lines = [
-            element(
-                "tr",
-                element("th", foreign(cut(names[k], 28)), scope="row"),
-                [element("td", _cell(values[k])) for values in columns],
-            )
-            for k in chosen
-        ]
-        rest = len(row) - len(chosen)
-        return element(
-            "table",
-            element("caption", f"and {many(rest, 'more column')}") if rest else None,
-            element(
-                "thead",
-                element(
-                    "tr",
-                    element("td"),
-                    [element("th", foreign(head), scope="col") for head in heads],
-                ),
-            ),
-            element("tbody", lines),
-            class_="row",
+        return Row(
+            heads,
+            [(cut(names[k], 28), [_cell(values[k]) for values in columns]) for k in chosen],
+            left_out=len(row) - len(chosen),
         )
 
     @cached_property
@@ -154,7 +152,7 @@ class Samples:
         return row, means, spread
 
 
-def _cell(value: float | str | None) -> Markup | str:
+def _cell(value: float | str | None) -> str:
     """A value with four digits, of thousands all.
 
     >>> _cell(0.123456), _cell(23910.0), _cell(1e9), _cell(None)
@@ -163,7 +161,7 @@ def _cell(value: float | str | None) -> Markup | str:
     if value is None:
         return "missing"
     if isinstance(value, str):
-        return foreign(cut(value, 18))
+        return cut(value, 18)
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:,.4g}"
 
 

@@ -1,16 +1,11 @@
-"""How far a review goes, which class is taken for which, and how bad each one is."""
+"""How far a review goes, which class is taken for which, and the noise rate of each class."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from abstain.auditing.result import Audit
-from abstain.report.charts import bar, interval_scale
-from abstain.report.layout import class_name, number, section, wide
-from abstain.report.markup import Markup, cut, element, foreign
-from abstain.report.numbers import count, expectation, interval, percent
 from abstain.scores.interval import Interval
-from abstain.scores.verdict import CONFIDENCE
 
 _MAP_CLASSES = 16
 _PAIRS = 8
@@ -18,154 +13,111 @@ _TABLE_ROWS = 60
 _SHADES = 9
 
 
-def review(audit: Audit) -> Markup | None:
-    """What to expect of looking at more and more labels, the worst first."""
+@dataclass(frozen=True)
+class Budget:
+    """What to expect of looking at so many labels, the worst first."""
+
+    budget: int
+    expected: Interval
+    """Wrong labels among them."""
+    share: Interval
+    wrong: int | None
+    """How many really are wrong, where errors were planted."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Flagged labels of a class that are proposed to be of another; the deeper, the more."""
+
+    count: int
+    shade: str
+
+
+@dataclass(frozen=True)
+class ClassPairs:
+    """Which class is taken for which among the flagged labels."""
+
+    classes: list[int]
+    """Those of the map."""
+    cells: list[list[Cell]]
+    """The map: given class, proposed class."""
+    most_frequent: list[tuple[int, int, int]]
+    """Given class, proposed class, labels."""
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A class and its noise rate."""
+
+    index: int
+    labels: int
+    flagged: int
+    rate: Interval
+    taken_for: int | None
+    """The class that its flagged labels are most often proposed to be of."""
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Classes, that of the highest noise rate first."""
+
+    rows: list[ClassRow]
+    left_out: int
+    top: float
+    """Where the scale of the noise rates ends."""
+
+
+def review(audit: Audit) -> list[Budget]:
+    """What to expect of looking at more and more labels; nothing where all were reviewed."""
     if audit.is_known:
-        return None
+        return []
     planted = audit.planted
     wrong_so_far = None if planted is None else np.cumsum(planted[audit.order])
 
-    def looked_at(budget: int) -> str:
-        return f"all flagged: {count(budget)}" if budget == audit.flagged else count(budget)
-
-    rows = []
-    for budget in audit.budgets:
-        expected = audit.verdict.expected_wrong(budget)
+    def looked_at(budget: int) -> Budget:
+        found = audit.verdict.expected_wrong(budget)
         share = Interval(
-            value=expected.value / budget, low=expected.low / budget, high=expected.high / budget
+            value=found.value / budget, low=found.low / budget, high=found.high / budget
         )
-        rows.append(
-            element(
-                "tr",
-                element("th", looked_at(budget), scope="row", class_="number"),
-                number(expectation(expected)),
-                number(percent(share.value, 0)),
-                element("td", interval_scale(share, 1.0, f"between {interval(share)}")),
-                None if wrong_so_far is None else number(count(wrong_so_far[budget - 1])),
-            )
-        )
-    heads = ["look at the worst", "expected to be wrong", "share", ""]
-    heads += [] if planted is None else ["in truth"]
-    return section(
-        "How many to look at",
-        f"{_capital(audit.estimate_basis)}, with {CONFIDENCE:.0%} intervals. As many are flagged "
-        "as make the expected F1 of the flags the highest.",
-        wide(_table("review", heads, rows)),
-    )
+        wrong = None if wrong_so_far is None else int(wrong_so_far[budget - 1])
+        return Budget(budget, found, share, wrong)
+
+    return [looked_at(budget) for budget in audit.budgets]
 
 
-def class_pairs(audit: Audit) -> Markup | None:
+def class_pairs(audit: Audit) -> ClassPairs | None:
     """Which class is taken for which, as a map and as a list of the most frequent."""
-    given, predicted, counts = audit.pairs.given, audit.pairs.predicted, audit.pairs.count
-    if not len(counts):
+    columns = audit.pairs.given, audit.pairs.predicted, audit.pairs.count
+    found = list(zip(*(column.tolist() for column in columns), strict=True))
+    if not found:
         return None
-    m = audit.data.num_classes
-    shown = list(range(m))
-    if m > _MAP_CLASSES:  # those of the most frequent pairs, which the list beneath names
-        met = dict.fromkeys(np.stack((given, predicted), axis=1).ravel().tolist())
+    shown = list(range(audit.data.num_classes))
+    if len(shown) > _MAP_CLASSES:  # those of the most frequent pairs, which the list names
+        met = dict.fromkeys(index for i, j, _ in found for index in (i, j))
         shown = sorted(list(met)[:_MAP_CLASSES])
-    left_out = f" Of {m} classes, the {len(shown)} most concerned." if m > len(shown) else ""
-    pairs = [
-        element(
-            "li",
-            element("span", class_name(audit, i), " → ", class_name(audit, j)),
-            bar(n / int(counts[0])),
-            element("span", count(n), class_="number"),
-        )
-        for i, j, n in zip(
-            given[:_PAIRS].tolist(),
-            predicted[:_PAIRS].tolist(),
-            counts[:_PAIRS].tolist(),
-            strict=True,
-        )
-    ]
-    return section(
-        "Which for which",
-        f"Flagged labels: as given in rows, as proposed in columns.{left_out}"
-        if m > 2
-        else "Flagged labels: as given, and as proposed.",
-        wide(_heat_map(audit, shown)) if m > 2 else None,
-        element("ol", pairs, class_="pairs"),
-    )
+    counts = {(i, j): n for i, j, n in found if i in shown and j in shown}
+    top = max(counts.values(), default=1)
+
+    def cell(i: int, j: int) -> Cell:
+        n = counts.get((i, j), 0)
+        return Cell(n, "same" if i == j else f"h{-(-n * _SHADES // top)}")
+
+    cells = [[cell(i, j) for j in shown] for i in shown]
+    return ClassPairs(classes=shown, cells=cells, most_frequent=found[:_PAIRS])
 
 
-def per_class(audit: Audit) -> Markup:
+def per_class(audit: Audit) -> ClassTable:
     """Every class with its noise rate, the worst first."""
-    verdict, m = audit.verdict, audit.data.num_classes
-    samples = np.bincount(audit.given, minlength=m).tolist()
-    flagged = np.bincount(audit.given[verdict.is_label_issue], minlength=m).tolist()
-    present = [j for j in range(m) if samples[j]]
-    top = min(1.0, max([0.02, *(verdict.per_class[j].high for j in present)]))
+    rates, m = audit.verdict.per_class, audit.data.num_classes
+    labels = np.bincount(audit.given, minlength=m).tolist()
+    flagged = np.bincount(audit.given[audit.verdict.is_label_issue], minlength=m).tolist()
     taken_for: dict[int, int] = {}
     for i, j in zip(audit.pairs.given.tolist(), audit.pairs.predicted.tolist(), strict=True):
         taken_for.setdefault(i, j)
-    worst = sorted(present, key=lambda j: -verdict.per_class[j].value)
-    rows = []
-    for j in worst[:_TABLE_ROWS]:
-        rate = verdict.per_class[j]
-        rows.append(
-            element(
-                "tr",
-                element("th", class_name(audit, j), scope="row"),
-                number(count(samples[j])),
-                number(count(flagged[j])),
-                number(percent(rate.value)),
-                element("td", interval_scale(rate, top, f"between {interval(rate)}")),
-                number(interval(rate)),
-                element("td", class_name(audit, taken_for[j]) if j in taken_for else "–"),
-            )
-        )
-    heads = ("class", "labels", "flagged", "wrong", "", f"{CONFIDENCE:.0%} interval", "taken for")
-    left_out = f" The {_TABLE_ROWS} worst of {m} classes." if len(present) > _TABLE_ROWS else ""
-    return section(
-        "By class",
-        f"Noise rate among the labels of each class, {audit.estimate_basis}.{left_out}",
-        wide(_table("classes", heads, rows)),
-    )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _table(name: str, heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    columns = [element("th", head, scope="col") for head in heads]
-    return element(
-        "table",
-        element("thead", element("tr", columns)),
-        element("tbody", rows),
-        class_=name,
-    )
-
-
-def _heat_map(audit: Audit, shown: Sequence[int]) -> Markup:
-    """The most concerned classes against each other; the deeper, the more."""
-    names, found = audit.data.classes, audit.pairs
-    place = {j: k for k, j in enumerate(shown)}
-    cells = np.zeros((len(shown), len(shown)), dtype=np.int64)
-    for i, j, n in zip(found.given, found.predicted, found.count, strict=True):
-        if int(i) in place and int(j) in place:
-            cells[place[int(i)], place[int(j)]] = n
-    top = int(cells.max()) or 1
-
-    def cell(i: int, j: int) -> Markup:
-        n = int(cells[i, j])
-        shade = "same" if i == j else f"h{-(-n * _SHADES // top)}"
-        return element("td", count(n) if n else None, class_=shade)
-
-    def head(j: int, length: int, scope: str) -> Markup:
-        shown_name = element("span", foreign(cut(names[j], length)))
-        return element("th", shown_name, scope=scope, title=names[j])
-
-    everything = range(len(shown))
-    columns = [head(j, 12, "col") for j in place]
-    rows = [
-        element("tr", head(j, 18, "row"), [cell(i, k) for k in everything])
-        for i, j in enumerate(place)
-    ]
-    return element(
-        "table",
-        element("thead", element("tr", element("td", "given ↓  proposed →"), columns)),
-        element("tbody", rows),
-        class_="heat",
+    present = [j for j in range(m) if labels[j]]
+    worst = sorted(present, key=lambda j: -rates[j].value)[:_TABLE_ROWS]
+    return ClassTable(
+        rows=[ClassRow(j, labels[j], flagged[j], rates[j], taken_for.get(j)) for j in worst],
+        left_out=len(present) - len(worst),
+        top=min(1.0, max([0.02, *(rates[j].high for j in present)])),
     )

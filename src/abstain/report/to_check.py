@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @typed()
-def export_sample(audit: SavedAudit, path: str | os.PathLike[str], size: int) -> Exported:
+def export_sample(audit: SavedAudit, out: str | os.PathLike[str], size: int) -> Exported:
     """Write labels to check, drawn at random, as CSV or Parquet.
 
     The first are drawn once for an audit: a larger size goes on where a smaller one ended. Answers
@@ -37,15 +37,15 @@ def export_sample(audit: SavedAudit, path: str | os.PathLike[str], size: int) ->
 
     Args:
         audit: The audit.
-        path: What to write: .csv or .parquet.
+        out: The file to write: .csv or .parquet.
         size: How many labels.
     """
     pa = require("pyarrow", "a table of labels to check")
-    target, ids = Path(path), audit.weights.column(ID).combine_chunks()
+    target, ids = Path(out), audit.weights.column(ID).combine_chunks()
     most = min(LARGEST_SAMPLE, len(ids))
     if not 1 <= size <= most:
         rule = f"[1, {most}]" + (" (all labels)" if most == len(ids) else "")
-        raise AbstainError(f"size must lie in {rule}, got {size}")
+        raise AbstainError(f"must lie in {rule}, got {size}", argument="size")
     check_own_files(audit, target)
     answers = kept_answers(audit.folder).answers
     _check_answers(target, answers)
@@ -71,13 +71,14 @@ def _check_answers(target: Path, known: Mapping[str, str]) -> None:
         lost = answers_in(target).keys() - known.keys()
     except AbstainError as error:
         raise AbstainError(
-            f"out must be a new file or a sample to write again, got {target}: {error}"
+            f"must be a new file or a sample to write again, got {target}: {error}", argument="out"
         ) from error
     if lost:
         raise AbstainError(
-            f"out must not write over answers, got {target} with {many(len(lost), 'answer')} that "
-            "the audit does not know: take them in by abstain audit --resume … --reviewed, or name "
-            "another file"
+            f"must not write over answers, got {target} with {many(len(lost), 'answer')} that the "
+            "audit does not know",
+            argument="out",
+            remedy="take them in by abstain audit --resume … --reviewed, or name another file",
         )
 
 
@@ -86,7 +87,7 @@ def _inputs(audit: SavedAudit, drawn: list[str], place: Path) -> dict[str, "pa.C
     sources = audit.summary["sources"]
     if sources["train"] is None:
         return {}
-    data, folder = audit.load(), folder_of(sources)
+    data, folder = audit.load().as_shown, folder_of(sources)
     if data.kind == "image" and folder is None:
         return {}
     row = {id_: k for k, id_ in enumerate(data.ids)}

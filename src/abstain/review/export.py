@@ -192,7 +192,7 @@ def _rows(audit: SavedAudit, found: Corrected, place: Path) -> "pa.Table":
     )
     if sources["train"] is None:
         return bare
-    data, everything = audit.load(), np.arange(len(found.ids))
+    data, everything = audit.load().as_shown, np.arange(len(found.ids))
     files, folder = source_files(sources), folder_of(sources)
     if list(data.ids) != found.ids:
         raise AbstainError(f"{sources['train']} must be in the order that was audited")

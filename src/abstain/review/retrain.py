@@ -16,9 +16,9 @@ from abstain.report import write_report
 from abstain.report.export import default_suffix, export_cleaned
 from abstain.review.export import to_be_dropped
 from abstain.review.sharing import share_decisions
-from abstain.training.folder import RunFolder
 from abstain.training.recipe import Recipe
-from abstain.training.sources import reading, recalled
+from abstain.training.run_folder import RunFolder
+from abstain.training.run_sources import reading, recalled
 
 
 def retrain(folder: Path, place: Path) -> Audit:

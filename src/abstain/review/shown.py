@@ -21,12 +21,11 @@ from torch import Tensor, as_tensor
 
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData, load
-from abstain.data.folder import FileBlobs
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.images import LazyImages
+from abstain.data.readers.image_folder import FileBlobs
+from abstain.data.readers.images import LazyImages
 from abstain.errors import AbstainError, DataError
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
+from abstain.training.run_sources import reading, recalled
 
 LARGEST_PICTURE = 100_000_000
 """Pixels that a picture may have to be decoded, and bytes that its file may have."""
@@ -47,8 +46,9 @@ class Shown:
     """The samples of an audit, to look at."""
 
     def __init__(self, audit: SavedAudit) -> None:
-        self._features = audit.summary["sources"]["options"].get("features")
-        self.data = _load(audit)
+        data = _load(audit)
+        self.data = data.as_shown
+        self._given_features = None if data.shown is None else np.asarray(data.inputs, np.float32)
         self.kind = self.data.kind
         ids = audit.weights.column("id").to_pylist()
         self._ids = list(self.data.ids)
@@ -174,7 +174,7 @@ class Shown:
     def _embedded(self, rows: list[int]) -> Floats:
         """Numbers in which samples that are alike lie close: embeddings, where there are any."""
         index = [self._rows[row] for row in rows]
-        if is_feature_file(self._features):
+        if self._given_features is not None:
             return _unit(self._given_features[index])
         if not rows:
             return np.zeros((0, 1), np.float32)
@@ -186,10 +186,6 @@ class Shown:
             return np.asarray(np.nan_to_num((values - mean) / spread), np.float32)
         image_of = require("PIL.Image", "pictures")
         return np.stack([self._thumbnail(image_of, row) for row in rows])
-
-    @cached_property
-    def _given_features(self) -> Floats:
-        return np.asarray(with_features(self.data, self._features).inputs, np.float32)
 
     def _thumbnail(self, image_of: Any, row: int) -> Floats:  # noqa: ANN401
         blob, _ = self.picture(row, _SIDES[0])
@@ -284,10 +280,8 @@ def _load(audit: SavedAudit) -> LabeledData:
             "save them to a file and audit that"
         )
     options = reading(recalled(sources))
-    if is_feature_file(options.get("features")):
-        options = {**options, "features": None, "to_show": True}
-    elif audit.summary["inputs"] == "image":
-        options = {**options, "image_size": None, "to_show": True}
+    if audit.summary["inputs"] == "image":
+        options = {**options, "image_size": None, "own_size": True}
     try:
         data = load(sources["train"], **options)
     except DataError as error:

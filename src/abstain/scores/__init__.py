@@ -1,1 +1,1 @@
-"""Scores of samples and answers: the ledger of a training, and when to abstain."""
+"""From a training to a verdict on each label: ledger, evidence, verdict, samples to check."""

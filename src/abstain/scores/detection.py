@@ -1,4 +1,4 @@
-"""How well wrong labels were found, where it is known which are wrong: for planted errors only."""
+"""How well wrong labels were found, where the true labels are known: planted errors, benchmarks."""
 
 from dataclasses import asdict, dataclass
 
@@ -15,7 +15,7 @@ class Detection:
     wrong: int
     """How many labels are wrong."""
     rate: float
-    """Their share of all."""
+    """The noise rate."""
     auroc: float
     """Probability that a wrong label scores lower than a right one; ties count half."""
     average_precision: float

@@ -1,7 +1,7 @@
-"""Evidence on each given label: its log odds against its strongest rival, from either source.
+"""Evidence on each given label: its log odds against its rival, the likeliest other class.
 
-A training tells it by the ledger, averaged over all visits of a sample; a cross-validation tells it
-by probabilities of models that were not trained on the sample.
+After a training it comes from the ledger, as a mean over all visits of a sample. After a
+cross-validation it comes from the probabilities of models that were not trained on the sample.
 """
 
 import math
@@ -22,9 +22,9 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 UNKNOWN = -1
 """The rival of a sample that was never seen."""
 SUM_OFF_BY = 0.05
-"""How far from 1 probabilities may sum up: those of naive Bayes in float32 are off by 0.01."""
+"""How far from 1 the sum of probabilities may be: naive Bayes in float32 is off by 0.01."""
 _ROWS_AT_ONCE = 2**16
-# Disagreement rates below this hardly differ: a ratio of two tiny ones says nothing.
+# Added to both disagreement rates, as the ratio of two tiny rates is mostly chance.
 _RATE_FLOOR = 0.05
 
 
@@ -33,13 +33,13 @@ class Evidence:
     """What is known of each of N labels before any of them is judged."""
 
     log_odds: Floats = field(repr=False)
-    """(N,) log odds of the given label against its strongest rival; NaN if never seen."""
+    """(N,) log odds of the given label against its rival; NaN if never seen."""
     rival: npt.NDArray[np.int32] = field(repr=False)
     """(N,) the likeliest other class; `UNKNOWN` if never seen."""
     rival_share: Floats = field(repr=False)
-    """(N,) of the belief that is not in the given label, the part that is in the rival."""
+    """(N,) belief in the rival, as a share of the belief in all classes but the given one."""
     memorised: float
-    """Log of how many times more often held-out labels are disagreed with than trained ones."""
+    """Log of the disagreement rate on held-out labels over that on training labels."""
     abstention: Floats = field(repr=False)
     """(N,) f_0 at the last visit; NaN where there is no abstention output."""
 
@@ -60,8 +60,8 @@ def evidence_from_ledger(
     Args:
         ledger: Of a training.
         given: (N,) given labels.
-        held_out: How often the model met held-out labels, which it had not been trained on. Without
-            it, labels that were memorised pass for right ones.
+        held_out: The model's accuracy on held-out labels. Without it, memorised labels count as
+            right.
 
     >>> import torch
     >>> ledger = Ledger(2)
@@ -74,7 +74,7 @@ def evidence_from_ledger(
     checked_labels(given, len(ledger))
     snapshots = ledger.snapshots
     if not snapshots:
-        raise AbstainError("ledger must have seen a training, got one that saw nothing")
+        raise AbstainError("must have seen a training, got one that saw nothing", argument="ledger")
     log_odds = ledger.evidence.numpy(force=True)
     belief, margin = ledger.belief.numpy(force=True), ledger.margin.numpy(force=True)
     return Evidence(
@@ -99,9 +99,11 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
     """
     beliefs = np.asarray(probabilities)
     if beliefs.ndim != 2 or beliefs.shape[1] < 2 or not len(beliefs):
-        raise AbstainError(f"probabilities must be (samples, classes), got shape {beliefs.shape}")
+        raise AbstainError(
+            f"must be (samples, classes), got shape {beliefs.shape}", argument="probabilities"
+        )
     if beliefs.dtype.kind not in "fiu":
-        raise AbstainError(f"probabilities must be numbers, got {beliefs.dtype}")
+        raise AbstainError(f"must be numbers, got {beliefs.dtype}", argument="probabilities")
     labels = checked_labels(given, len(beliefs), beliefs.shape[1])
     rows = len(beliefs)
     belief, rival_belief = np.empty(rows, np.float32), np.empty(rows, np.float32)
@@ -126,11 +128,11 @@ def evidence_from_probabilities(probabilities: npt.ArrayLike, given: npt.ArrayLi
 
 
 def memorised(log_odds: Floats, accuracy: float) -> float:
-    """How many times more often held-out labels are disagreed with than trained ones, as a log.
+    """Log of the disagreement rate on held-out labels over that on training labels.
 
     Args:
         log_odds: (N,) evidence of a training.
-        accuracy: Share of the held-out labels that the model met.
+        accuracy: Share of the held-out labels that the model predicts.
 
     >>> memorised(np.array([-1.0, 2.0, 2.0, 2.0], np.float32), accuracy=0.75)
     0.0
@@ -150,7 +152,7 @@ def _share(rival_belief: Floats, belief: Floats) -> Floats:
 
 
 def _likeliest_rival(snapshots: Sequence[Snapshot]) -> npt.NDArray[np.int32]:
-    """The class that was the rival of each sample with the most belief, over the snapshots."""
+    """The rival of each sample with the most belief, summed over the snapshots."""
     kept = [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots if x.epoch > 0]
     kept = kept or [(_numpy(x.rival), _numpy(x.rival_belief)) for x in snapshots]
     best = np.full(len(kept[0][0]), UNKNOWN, np.int32)
@@ -175,7 +177,7 @@ def _check_probabilities(part: npt.NDArray[Any]) -> None:
     if not within.all():
         bad = part[~within][0]
         raise AbstainError(
-            f"probabilities must lie in [0, 1], got {bad}; of logits, take the softmax"
+            f"must lie in [0, 1], got {bad}; of logits, take the softmax", argument="probabilities"
         )
     sums = part.sum(1, dtype=np.float64)
     worst = int(np.abs(sums - 1).argmax())

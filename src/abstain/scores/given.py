@@ -19,14 +19,15 @@ def checked_labels(
     labels = np.asarray(given)
     if labels.shape != (samples,):
         raise AbstainError(
-            f"given must have one label for each of {samples} samples, got shape {labels.shape}"
+            f"must have one label for each of {samples} samples, got shape {labels.shape}",
+            argument="given",
         )
     if labels.dtype.kind not in "iu":
-        raise AbstainError(f"given must be class indices, got {labels.dtype}")
+        raise AbstainError(f"must be class indices, got {labels.dtype}", argument="given")
     if samples == 0:
-        raise AbstainError("given must hold labels, got none")
+        raise AbstainError("must hold labels, got none", argument="given")
     if int(labels.min()) < 0 or (num_classes is not None and int(labels.max()) >= num_classes):
         rule = "at least 0" if num_classes is None else f"in [0, {num_classes})"
         bad = labels.min() if int(labels.min()) < 0 else labels.max()
-        raise AbstainError(f"given must be class indices {rule}, got {bad}")
+        raise AbstainError(f"must be class indices {rule}, got {bad}", argument="given")
     return labels.astype(np.int32)

@@ -1,4 +1,4 @@
-"""Held-out labels: how often a model met labels that it had not been trained on."""
+"""Held-out labels: how well a model predicts labels that it was not trained on."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,18 +9,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """What a model had learnt where its loss on held-out labels was lowest.
+    """The accuracy of a model on held-out labels, where its loss on them was lowest.
 
     >>> HeldOut(epoch=4, accuracy=0.75, rows=np.arange(100)).disagreement
     0.25
     """
 
     epoch: int
-    """Epochs it had trained for."""
+    """Epochs trained until then."""
     accuracy: float
-    """Share of the held-out labels that it met."""
+    """Share of the held-out labels that it predicted."""
     rows: npt.NDArray[np.int64] = field(repr=False)
-    """Which samples these were."""
+    """The held-out samples."""
 
     @property
     def disagreement(self) -> float:
@@ -29,7 +29,7 @@ class HeldOut:
 
     @property
     def standard_error(self) -> float:
-        """Of both shares, as if one more label had been met and one more missed."""
+        """Of both shares, with one right and one wrong prediction added, so that it is never 0."""
         samples = len(self.rows)
         share = (self.accuracy * samples + 1) / (samples + 2)
         return math.sqrt(share * (1 - share) / samples)

@@ -1,9 +1,9 @@
-"""What each sample did over training: `Ledger`, kept from logits that the training step has anyway.
+"""`Ledger`: statistics of each sample over training, from the logits of the training steps.
 
-A score averaged over training tells wrong labels better than one taken at its end, when the model
-may have memorised them; so the ledger adds up every visit, in memory that does not grow. And what
-was believed in the first epochs owes little to the label itself; so of a few epochs, each twice as
-late as the one before, it keeps which other class was likeliest, and how likely.
+At the end of training the model may have memorised wrong labels. A score averaged over training
+finds them better, so the ledger sums all visits, in memory that does not grow. In the first epochs
+the beliefs depend little on the label of the sample itself. So the ledger also keeps snapshots of
+a few epochs, each twice as late as the one before: the likeliest other class, and the beliefs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,9 +20,9 @@ from abstain.errors import AbstainError
 __all__ = ["EVIDENCE_FLOOR", "SNAPSHOT_EPOCHS", "Ledger", "Snapshot", "reduced"]
 
 SNAPSHOT_EPOCHS = (0, 1, 2, 4, 8, 16, 32, 64)
-"""Epochs, from 0, of which the ledger keeps a snapshot: every doubling of the training counts."""
+"""Epochs, from 0, of which the ledger keeps a snapshot."""
 EVIDENCE_FLOOR = 0.01
-"""Beliefs below this differ by nothing that is worth knowing."""
+"""Added to beliefs before the log, so that differences far below it do not count."""
 
 # Sums are whole multiples of 2⁻³²: adding integers is exact, so neither the order of the batches
 # nor the number of processes changes a bit of them, and 2³¹ visits fit.
@@ -46,7 +46,7 @@ _STATISTICS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What was believed of each sample in one epoch; −1 where it was not seen in it."""
+    """Beliefs on each sample in one epoch; −1 where the sample was not visited in it."""
 
     epoch: int
     rival: Tensor
@@ -63,13 +63,13 @@ class Ledger:
     Kept are sums over all visits of a sample (how many there were, how many predictions were
     wrong, the belief in the given label and in the likeliest other one, the evidence and the log
     odds for the given label), the abstention f_0 and the payoff λ of the last visit, and snapshots
-    of a few epochs. A visit whose logits are not finite tells nothing: it is not counted, and
-    leaves an abstention of NaN.
+    of a few epochs. A visit whose logits are not finite is not counted, and sets the abstention to
+    NaN.
 
-    Where several processes train one model, each keeps a ledger of its own and calls `update` in
-    every step, if only with an empty batch, so that their steps agree; `reduced` makes the ledger
-    of the whole, to read or to save. To go on from a saved one, all load it, and all but one
-    `clear` what the one has already.
+    Where several processes train one model, each keeps its own ledger and calls `update` in every
+    step, with an empty batch if need be, so that their step counts agree. `reduced` merges them, to
+    read or to save. To resume from a saved ledger, all processes load it, and all but one call
+    `clear`, so that no visit counts twice.
 
     Args:
         num_samples: Number of training samples.
@@ -91,7 +91,7 @@ class Ledger:
 
     def __init__(self, num_samples: int, device: torch.device | str = "cpu") -> None:
         if num_samples < 1:
-            raise AbstainError(f"num_samples must be at least 1, got {num_samples}")
+            raise AbstainError(f"must be at least 1, got {num_samples}", argument="num_samples")
         self._sums = torch.empty(num_samples, 7, dtype=torch.int64, device=device)
         self._abstention = torch.empty(num_samples, dtype=torch.float32, device=device)
         self._payoff = torch.empty_like(self._abstention)
@@ -147,13 +147,13 @@ class Ledger:
         bet = bets.gather(-1, label)
         others = bets.scatter_(-1, label, 0.0)
         rival = others.amax(-1, keepdim=True)
-        # log (q_given + floor) / (q_rival + floor), each visit weighted by 1/epoch: so that every
-        # doubling of the training counts alike, and the long end, where labels are learnt by
-        # heart, does not drown the beginning.
+        # log (q_given + floor) / (q_rival + floor), each visit weighted by 1/epoch: every doubling
+        # of the training then has the same weight, and the many late epochs, in which labels are
+        # memorised, do not outweigh the early ones.
         floor = EVIDENCE_FLOOR * total
         weight = total * (1 / epoch if epoch else _FIRST_EPOCH_WEIGHT)
         evidence = torch.log((bet + floor) / (rival + floor)) * weight
-        # One of the two is 1; that of a hopeless one may underflow.
+        # One of the two is 1; the other may underflow.
         logit_margin = torch.log(bet.clamp_min(_TINY) / rival.clamp_min(_TINY)) * total
         # The order is that of the columns. A visit counts as total/total: 1, or NaN where the
         # logits are not finite, and then the whole row becomes 0.
@@ -223,7 +223,7 @@ class Ledger:
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        """What was believed in each of `SNAPSHOT_EPOCHS` that the training came to."""
+        """One for each of `SNAPSHOT_EPOCHS` that the training reached."""
         return [
             Snapshot(epoch=epoch, rival=rival, belief=belief, rival_belief=rival_belief)
             for epoch, rival, belief, rival_belief in zip(
@@ -259,8 +259,8 @@ class Ledger:
 
         Sums add up exactly. Abstention and payoff are those of the visit at the latest step; where
         several ledgers visited a sample in that same step, the greatest of theirs, and NaN if one
-        of them has NaN. So neither order nor grouping matters. Of a snapshot, one ledger has each
-        sample, as an epoch visits it once.
+        of them has NaN. So neither order nor grouping matters. A snapshot
+        of a sample is in one ledger only, as an epoch visits each sample once.
 
         >>> one, two = Ledger(2), Ledger(2)
         >>> one.update(torch.tensor([0]), torch.zeros(1, 3), torch.tensor([0]))
@@ -330,12 +330,13 @@ class Ledger:
         got = {name: (tuple(value.shape), value.dtype) for name, value in state.items()}
         if got != expected:
             raise AbstainError(
-                f"state must be that of a ledger of {len(self)} samples: {expected}, got {got}; "
-                "is it of another data set?"
+                f"must be that of a ledger of {len(self)} samples: {expected}, got {got}; "
+                "is it of another data set?",
+                argument="state",
             )
 
     def table(self, ids: npt.ArrayLike, given: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
-        """A row for each sample, by column; what is unknown of a sample never visited is NaN.
+        """A row for each sample, by column; NaN where a sample was never visited.
 
         Args:
             ids: The id of each sample.
@@ -348,8 +349,9 @@ class Ledger:
         for name, column in columns.items():
             if column.shape != (len(self),):
                 raise AbstainError(
-                    f"{name} must have one entry for each of {len(self)} samples, "
-                    f"got the shape {column.shape}"
+                    f"must have one entry for each of {len(self)} samples, "
+                    f"got the shape {column.shape}",
+                    argument=name,
                 )
         return columns | {name: getattr(self, name).numpy(force=True) for name in _STATISTICS}
 

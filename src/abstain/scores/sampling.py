@@ -1,9 +1,9 @@
-"""Labels to check at random, and the noise rate that the answers show, whatever the noise.
+"""Draw labels to check at random, and measure the noise rate by the answers, whatever the noise.
 
 P(wrong) of an audit only decides how often a label is drawn. It never enters the estimate, so a
 wrong P(wrong) makes the interval wider and does not make it invalid.
 
-The design: labels are sorted by P(wrong) and cut into four strata. Each stratum gets as many draws.
+The design: labels are sorted by P(wrong) and cut into four strata, with the same number of draws.
 The estimate is the stratified mean (Cochran, Sampling Techniques, 1977, chapter 5). Its interval is
 what the answers show, plus an interval for the labels that nobody checked: Clopper and Pearson's at
 the effective sample size (Korn and Graubard, Survey Methodology 24, 1998). `bench/sampling.py`
@@ -65,10 +65,12 @@ def strata(wrong_probability: ArrayLike) -> NDArray[np.int64]:
     """
     p = np.asarray(wrong_probability, np.float64)
     if p.ndim != 1 or not len(p):
-        raise AbstainError(f"wrong_probability must be one number per label, got shape {p.shape}")
+        raise AbstainError(
+            f"must be one number per label, got shape {p.shape}", argument="wrong_probability"
+        )
     if not np.all((p >= 0) & (p <= 1)):
         bad = p[~((p >= 0) & (p <= 1))][0]
-        raise AbstainError(f"wrong_probability must lie in [0, 1], got {bad}")
+        raise AbstainError(f"must lie in [0, 1], got {bad}", argument="wrong_probability")
     spread = np.sqrt(p * (1 - p))
     order = np.argsort(p, kind="stable")
     measure = (spread + (spread.mean() or 1.0))[order]
@@ -95,7 +97,9 @@ def draw(wrong_probability: ArrayLike, size: int, rng: np.random.Generator) -> S
     """
     stratum = strata(wrong_probability)
     if not 1 <= size <= len(stratum):
-        raise AbstainError(f"size must lie in [1, {len(stratum)}] (all labels), got {size}")
+        raise AbstainError(
+            f"must lie in [1, {len(stratum)}] (all labels), got {size}", argument="size"
+        )
     sizes = np.bincount(stratum, minlength=STRATA)
     turns = _turns(sizes, size) + 1
     drawn = [
@@ -112,8 +116,8 @@ def measured_rate(
 ) -> Interval:
     """The noise rate of all labels, from the answers to a sample or to its first labels.
 
-    Within a stratum the answered labels must be a random choice. Answers to the first labels of a
-    sample are; answers to the easy ones are not.
+    Within a stratum the answered labels must be a random choice: the first labels of a sample are
+    one, the easy labels are not.
 
     Args:
         stratum: Of each answered label.
@@ -134,13 +138,13 @@ def measured_rate(
         )
     if where.min() < 0 or where.max() >= len(population):
         bad = where.min() if where.min() < 0 else where.max()
-        raise AbstainError(f"stratum must lie in [0, {len(population) - 1}], got {bad}")
+        raise AbstainError(f"must lie in [0, {len(population) - 1}], got {bad}", argument="stratum")
     answers = np.bincount(where, minlength=len(population))
     if np.any(answers > population):
         k = int(np.argmax(answers > population))
         raise AbstainError(
-            f"stratum must name each label once: {k} has {population[k]} labels, "
-            f"got {answers[k]} answers"
+            f"must name each label once: {k} has {population[k]} labels, got {answers[k]} answers",
+            argument="stratum",
         )
     errors = np.bincount(where[is_wrong], minlength=len(population))
     value, low, high = stratified_interval(answers, errors, population, confidence)
@@ -164,7 +168,7 @@ def stratified_interval(
     array([0.071, 0.164])
     """
     if not 0 < confidence < 1:
-        raise AbstainError(f"confidence must lie in (0, 1), got {confidence}")
+        raise AbstainError(f"must lie in (0, 1), got {confidence}", argument="confidence")
     n, k, size = (np.asarray(x, np.float64) for x in (answers, errors, sizes))
     total, seen, counted = size.sum(-1), k.sum(-1), np.maximum(n, 1)
     covered = np.where(n > 0, size, 0)
@@ -183,7 +187,7 @@ def stratified_interval(
     tail = (1 - confidence) / 2
     low = np.where(wrong > 0, betaincinv(wrong, right + 1, tail), 0)
     high = np.where(right > 0, betaincinv(wrong + 1, right, 1 - tail), 1)
-    # Wrong labels are whole ones: where few are left, an interval between two counts has neither.
+    # The count of wrong labels is a whole number: round the ends outwards.
     fewest = np.floor(seen + left * low)
     most = np.ceil(seen + left * high) + (total - n.sum(-1) - left)
     return rate, fewest / total, most / total
@@ -226,7 +230,7 @@ def answers_needed(answers: int, total: int) -> int:
     (300, 60)
     """
     if not 1 <= answers <= total:
-        raise AbstainError(f"answers must lie in [1, {total}], got {answers}")
+        raise AbstainError(f"must lie in [1, {total}], got {answers}", argument="answers")
     return ceil(4 / (1 / answers + 3 / total)) - answers
 
 

@@ -6,7 +6,6 @@ NumPy and SciPy only.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -99,55 +98,6 @@ def risk_coverage(willing: npt.ArrayLike, wrong: npt.ArrayLike) -> RiskCoverage:
     ranks = np.arange(1, len(scores) + 1)
     risk = np.cumsum(np.repeat(rates, sizes)) / ranks
     return RiskCoverage(coverage=ranks / len(scores), risk=risk)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreChoice:
-    """The score that ranks answers best, and the curves of all."""
-
-    name: str
-    curves: Mapping[str, RiskCoverage]
-
-
-def choose_score(
-    scores: Mapping[str, npt.ArrayLike],
-    predicted: npt.ArrayLike,
-    given: npt.ArrayLike,
-    trust: npt.ArrayLike | None = None,
-) -> ScoreChoice:
-    """The score whose risk–coverage curve has the least area, judged by labels that may be wrong.
-
-    Wrong labels that fall on all answers alike lift the risk of every score by the same line,
-    risk' = r + (1 − r − r/(m − 1)) · risk, so that the least area stays the least: no true labels
-    are needed. Where labels are known to be more or less trustworthy, `trust` makes it sharper.
-
-    Take samples that the model was not trained on, or beliefs from before it could memorise their
-    labels; else a score is chosen that tells what was memorised.
-
-    Args:
-        scores: By name, one score per sample, higher where an answer is likelier to be right: say
-            1 − abstention, the belief in the predicted class (softmax response), its margin over
-            the next. Of equals the first wins.
-        predicted: The answers.
-        given: Labels to judge them by.
-        trust: P(label is right) of each sample, `LabelQuality.label_score`; it weighs the verdict.
-
-    >>> scores = {"constant": [0.5, 0.5, 0.5], "belief": [0.9, 0.8, 0.4]}
-    >>> choice = choose_score(scores, predicted=[1, 0, 2], given=[1, 0, 0])
-    >>> choice.name, round(choice.curves["belief"].area, 3)
-    ('belief', 0.111)
-    """
-    if not scores:
-        raise AbstainError("scores must hold at least one score, got none")
-    answers = np.asarray(predicted)
-    wrong = (answers != _one_per("given", given, answers)).astype(np.float64)
-    if trust is not None:
-        # A label that is right with probability t: what it says counts t, the mean the rest.
-        sure = _one_per("trust", trust, answers).astype(np.float64)
-        mean = float((wrong * sure).sum() / max(sure.sum(), 1e-12))
-        wrong = sure * wrong + (1 - sure) * mean
-    curves = {name: risk_coverage(score, wrong) for name, score in scores.items()}
-    return ScoreChoice(name=min(curves, key=lambda name: curves[name].area), curves=curves)
 
 
 def threshold_for_risk(
@@ -267,11 +217,15 @@ def _first(scores: npt.NDArray[Any], count: int) -> Mask:
 def _scores(willing: npt.ArrayLike) -> npt.NDArray[Any]:
     scores = np.asarray(willing)
     if scores.ndim != 1:
-        raise AbstainError(f"willing must be one score per sample, got shape {scores.shape}")
+        raise AbstainError(
+            f"must be one score per sample, got shape {scores.shape}", argument="willing"
+        )
     if scores.dtype.kind not in "f":
         scores = scores.astype(np.float64)
     if np.isnan(scores).any():
-        raise AbstainError(f"willing must be numbers, got NaN for {int(np.isnan(scores).sum())}")
+        raise AbstainError(
+            f"must be numbers, got NaN for {int(np.isnan(scores).sum())}", argument="willing"
+        )
     return scores
 
 
@@ -281,7 +235,7 @@ def _scored_answers(
     scores = _scores(willing)
     missed: npt.NDArray[Any] = _one_per("wrong", wrong, scores).astype(dtype)
     if len(scores) == 0:
-        raise AbstainError("willing must hold samples, got none")
+        raise AbstainError("must hold samples, got none", argument="willing")
     return scores, missed
 
 
@@ -289,21 +243,22 @@ def _one_per(name: str, values: npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.
     array = np.asarray(values)
     if array.shape != scores.shape:
         raise AbstainError(
-            f"{name} must have one value per sample, {len(scores)}, got shape {array.shape}"
+            f"must have one value per sample, {len(scores)}, got shape {array.shape}", argument=name
         )
     return array
 
 
 def _check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise AbstainError(f"{name} must lie in [0, 1], got {value}")
+        raise AbstainError(f"must lie in [0, 1], got {value}", argument=name)
 
 
 def _check_bound(max_risk: float, confidence: float) -> None:
     if not 0 < max_risk <= 1:
         raise AbstainError(
-            f"max_risk must lie in (0, 1] to be guaranteed, got {max_risk}; "
-            "no number of labels can rule out every error"
+            f"must lie in (0, 1] to be guaranteed, got {max_risk}; "
+            "no number of labels can rule out every error",
+            argument="max_risk",
         )
     if not 0 < confidence < 1:
-        raise AbstainError(f"confidence must lie in (0, 1), got {confidence}")
+        raise AbstainError(f"must lie in (0, 1), got {confidence}", argument="confidence")

@@ -44,7 +44,9 @@ def disagreeing_duplicates(fingerprints: npt.ArrayLike, given: npt.ArrayLike) ->
     """
     prints = np.asarray(fingerprints)
     if prints.ndim != 1:
-        raise AbstainError(f"fingerprints must be one per sample, got shape {prints.shape}")
+        raise AbstainError(
+            f"must be one per sample, got shape {prints.shape}", argument="fingerprints"
+        )
     labels = checked_labels(given, len(prints))
     _, first, group = np.unique(prints, return_index=True, return_inverse=True)
     lowest = np.full(len(first), np.iinfo(np.int32).max, np.int32)

@@ -1,15 +1,16 @@
-"""From evidence to P(label is wrong), and from that to everything: rate, flags, classes, reviews.
+"""From evidence to P(label is wrong), and from that to rate, flags, classes and review budgets.
 
     P(wrong) = 1 / (1 + exp(slope · evidence − offset))
 
-How often a confident disagreement turns out to be a wrong label cannot be read off one set of
-labels; it was learnt over many data sets whose errors are known (`bench/fit_verdict.py`, numbers in
-`verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, m
-being how far the model memorised its labels, and the logs of their slopes are normal too. Reviewed
-labels move both towards what this data set shows, by their posterior mode (Laplace's
+One set of labels does not show how often a confident disagreement is a wrong label. So the mapping
+was learnt over many data sets whose errors are known (`bench/fit_verdict.py`; its numbers are in
+`verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, with
+m for how far the model memorised its labels, and the logs of their slopes are normal too.
+
+Reviewed labels move both towards this data set: the curve is the posterior mode (Laplace's
 approximation). The likelihood is that of a label *given its evidence*, so that worst-first reviews
-do not pass for a random sample; and since no data set follows the curve exactly, answers that lie
-close together tell the less of the rest of it, the more there are.
+do not count as a random sample. No data set follows the curve exactly. So each further answer at
+similar evidence adds less information about the rest of the curve.
 """
 
 import math
@@ -22,8 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtri
 
 from abstain.errors import AbstainError
 from abstain.scores.evidence import UNKNOWN, Evidence, Floats
@@ -34,35 +34,35 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice
 
 CONFIDENCE = 0.9
-"""How often intervals from the labels alone should cover, as they did on data sets left out."""
-_Z = float(norm.ppf((1 + CONFIDENCE) / 2))
+"""How often intervals from the labels alone should cover; they do on held-out data sets."""
+_Z = float(ndtri((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
 _WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
 _STEPS, _CONVERGED = 100, 1e-7
 _BINS = 256
 # Points of a plane that are equally probable under two independent standard normals.
-_QUANTILES = norm.ppf((np.arange(21) + 0.5) / 21)
+_QUANTILES = ndtri((np.arange(21) + 0.5) / 21)
 _NODES = np.stack(np.meshgrid(_QUANTILES, _QUANTILES), -1).reshape(-1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learnt:
-    """What was learnt over data sets: `verdict.toml`."""
+    """The numbers learnt over data sets: `verdict.toml`."""
 
     intercept: float
-    """Log odds of being wrong, of a label whose rival is as likely as it is."""
+    """Log odds that a label is wrong if its rival is as likely as it is."""
     log_slope: float
-    """Log of how fast these odds fall with the evidence."""
+    """Log of how fast these log odds fall with the evidence."""
     memorised: float
     """How much they rise where the model memorised labels."""
     offset_spread: float
     """Standard deviation over data sets of the offset."""
     slope_spread: float
-    """And of the log of the slope."""
+    """Standard deviation over data sets of the log of the slope."""
     class_spread: float
-    """And, within a data set, of the offset over its classes."""
+    """Standard deviation within a data set of the offset over its classes."""
     shape_spread: float
-    """How far log odds lie from the curve of their data set, over a unit of evidence."""
+    """Standard deviation of the log odds around the curve of a data set, per unit of evidence."""
 
     @classmethod
     @cache
@@ -74,7 +74,7 @@ class Learnt:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """P(wrong) over evidence for one data set, and how sure that is."""
+    """P(wrong) over evidence for one data set, and its uncertainty."""
 
     offset: float
     log_slope: float
@@ -94,15 +94,15 @@ def fit_curve(
     wrong: npt.ArrayLike = (),
     slips: float = 0.02,
 ) -> Curve:
-    """The curve of a data set, from what was learnt over others and from labels reviewed in it.
+    """The curve of a data set: the prior learnt over others, updated by its reviewed labels.
 
     Args:
         learnt: The prior.
         memorised: `Evidence.memorised`.
         evidence: Log odds of the reviewed labels.
         wrong: Whether each of them was found to be wrong.
-        slips: Share of answers that are wrong themselves; without any, one typing error could turn
-            the curve over.
+        slips: Share of answers that are wrong themselves. With 0, one typing error could reverse
+            the curve.
 
     >>> learnt = Learnt.load()
     >>> before = fit_curve(learnt, 0.0)
@@ -111,33 +111,33 @@ def fit_curve(
     (True, np.True_)
     """
     x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
-    # Answers close together tell of the curve around them, not of all of it. However many they are,
-    # what they say of the curve is off by its shape there: a variance of shape_spread², beside
-    # that of n answers, 1 / (n p (1 − p)), which is at least 4 / n.
+    # Answers at similar evidence show the curve around them, not all of it. However many they are,
+    # the true log odds there differ from the curve by a variance of shape_spread², which adds to
+    # that of n answers, 1 / (n p (1 − p)), at least 4 / n.
     _, place_of, crowd = np.unique(np.floor(x), return_inverse=True, return_counts=True)
     weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[place_of])
     precision = np.diag([learnt.offset_spread**-2.0, learnt.slope_spread**-2.0])
     prior = np.array([learnt.intercept + learnt.memorised * memorised, learnt.log_slope])
 
     def answered(place: Doubles) -> tuple[Doubles, Doubles]:
-        """P(wrong) of each label, and that its answer says so: reviewers slip too."""
+        """P(wrong) of each label, and P(its answer is "wrong"): reviewers slip too."""
         p = expit(place[0] - math.exp(place[1]) * x)
         return p, slips + (1 - 2 * slips) * p
 
     def cost(place: Doubles) -> float:
-        _, said = answered(place)
+        _, q = answered(place)
         away = place - prior
-        losses = -np.log(np.maximum(np.where(y, said, 1 - said), _LEAST))
+        losses = -np.log(np.maximum(np.where(y, q, 1 - q), _LEAST))
         return float(weight @ losses + away @ precision @ away / 2)
 
     place, information = prior, precision
     for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
-        p, said = answered(place)
+        p, q = answered(place)
         steep = (1 - 2 * slips) * p * (1 - p)  # how P(answer) moves with the log odds
-        certain = np.maximum(said * (1 - said), _LEAST)
+        certain = np.maximum(q * (1 - q), _LEAST)
         moves = np.stack([np.ones_like(x), -math.exp(place[1]) * x], 1)
         information = moves.T @ (moves * (weight * steep**2 / certain)[:, None]) + precision
-        gain = moves.T @ (weight * steep * (y - said) / certain) - precision @ (place - prior)
+        gain = moves.T @ (weight * steep * (y - q) / certain) - precision @ (place - prior)
         step = np.linalg.solve(information, gain)
         now = cost(place)
         while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
@@ -154,7 +154,7 @@ def fit_curve(
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What is thought of N labels; every figure is read off `wrong_probability`."""
+    """The verdict on N labels; every figure follows from `wrong_probability`."""
 
     evidence: Evidence
     given: Labels = field(repr=False)
@@ -169,7 +169,7 @@ class Verdict:
 
     @cached_property
     def is_reviewed(self) -> npt.NDArray[np.bool_]:
-        """(N,) which labels somebody looked at."""
+        """(N,) which labels were reviewed."""
         reviewed: npt.NDArray[np.bool_] = self.reviewed != UNKNOWN
         return reviewed
 
@@ -180,10 +180,10 @@ class Verdict:
 
     @cached_property
     def logits(self) -> Floats:
-        """(N,) log odds that the label is wrong; infinite where a reviewer said so."""
+        """(N,) log odds that the label is wrong; infinite where a reviewer decided."""
         logits = self.curve.logits(self.evidence.log_odds)
         unseen = np.isnan(logits)
-        if unseen.any():  # of these only the rate is known
+        if unseen.any():  # for these only the rate is known
             rate = float(expit(logits[~unseen]).mean()) if not unseen.all() else 0.5
             logits[unseen] = logit(min(max(rate, _LEAST), 1 - _LEAST))
         found_wrong = self.reviewed != self.given
@@ -204,17 +204,16 @@ class Verdict:
 
     @cached_property
     def order(self) -> Labels:
-        """Indices of all samples, the worst label first, and what was reviewed last."""
+        """Indices of all samples, the worst label first, reviewed ones at the end."""
         return _ascending(np.where(self.is_reviewed, np.float32(np.inf), -self.logits))
 
     @cached_property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
         """(N,) the worst labels nobody reviewed, as many as make the expected F1 the highest.
 
-        Of the k worst, Σp over them are expected to be wrong, and Σp over all labels in all: the
-        F1 expected is 2 Σp / (k + Σp over all). Where nothing is doubted more than the rest, that
-        would be all labels: one that is hardly ever wrong, or no worse than the average, is not
-        flagged.
+        The expected F1 of the k worst is 2 Σp over these / (k + Σp over all). Where all labels are
+        equally doubtful, its maximum would flag all of them. So a label is not flagged if P(wrong)
+        is below 0.1 or not above the average.
         """
         flags = np.zeros(len(self), dtype=bool)
         left = self.order[: len(self) - int(self.is_reviewed.sum())]
@@ -229,7 +228,7 @@ class Verdict:
 
     @cached_property
     def rate(self) -> Interval:
-        """Share of wrong labels."""
+        """The noise rate."""
         return _scaled(self.expected_among(slice(None)), 1 / len(self))
 
     @cached_property
@@ -249,17 +248,17 @@ class Verdict:
         """
         left = len(self) - int(self.is_reviewed.sum())
         if not 0 <= budget <= left:
-            raise AbstainError(f"budget must lie in [0, {left}], got {budget}")
+            raise AbstainError(f"must lie in [0, {left}], got {budget}", argument="budget")
         return self.expected_among(self.order[:budget])
 
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
         """How many of some labels are expected to be wrong.
 
-        Uncertain are the offset and slope of this data set, and what chance makes of P(wrong).
+        The interval allows for the uncertainty of the curve, and for chance given P(wrong).
 
         Args:
             rows: Which labels.
-            of_a_class: Whether they were chosen by their class: classes have offsets of their own.
+            of_a_class: Whether they are the labels of one class: classes have their own offsets.
         """
         logits = self.logits[rows]
         known = float(np.isposinf(logits).sum())
@@ -270,7 +269,7 @@ class Verdict:
         p = expit(logits)
         value, chance = float(p.sum(dtype=np.float64)), float((p * (1 - p)).sum(dtype=np.float64))
         covariance = self.curve.covariance + np.diag([self.class_spread**2 * of_a_class, 0.0])
-        # Over all curves that this data set may have; of logits that are alike, all at once.
+        # Over all curves that this data set may have; similar logits are binned.
         counts, edges = np.histogram(logits, _BINS)
         steepness = (edges[:-1] + edges[1:]) / 2 - self.curve.offset  # −slope · evidence
         offsets, slopes = (_NODES @ np.linalg.cholesky(covariance).T).T[..., None]
@@ -285,7 +284,7 @@ class Verdict:
 
     @cached_property
     def per_class(self) -> list[Interval]:
-        """Share of wrong labels among those given class j; NaN where no label is j."""
+        """Noise rate among the labels given as class j; NaN where no label is j."""
         order = np.argsort(self.given, kind="stable")
         ends = np.cumsum(np.bincount(self.given, minlength=self.num_classes))
         found = []
@@ -301,7 +300,7 @@ class Verdict:
     def transition(self) -> Doubles:
         """T[i, j] = P(given = j | true = i); rows sum to 1.
 
-        A label that is wrong is taken to be that of its rival, or what a reviewer said.
+        The true class of a wrong label is taken to be its rival, or the class that a reviewer gave.
         """
         m = self.num_classes
         wrong = self.wrong_probability.astype(np.float64)
@@ -316,7 +315,7 @@ class Verdict:
 
     @cached_property
     def predicted_label(self) -> Labels:
-        """(N,) the class that is believed most, which may be the given one."""
+        """(N,) the class with the most belief, which may be the given one."""
         doubted = (self.evidence.log_odds < 0) & (self.evidence.rival != UNKNOWN)
         believed = np.where(doubted, self.evidence.rival, self.given)
         return np.where(self.is_reviewed, self.reviewed, believed).astype(np.int64)
@@ -360,8 +359,9 @@ def judge(
     for row, label in (reviewed or {}).items():
         if not 0 <= row < len(labels) or not 0 <= label < num_classes:
             raise AbstainError(
-                f"reviewed must map rows below {len(labels)} to classes below {num_classes}, "
-                f"got {row}: {label}"
+                f"must map rows below {len(labels)} to classes below {num_classes}, "
+                f"got {row}: {label}",
+                argument="reviewed",
             )
         answers[row] = label
     rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(evidence.log_odds))
@@ -384,9 +384,9 @@ def _scaled(interval: Interval, by: float) -> Interval:
 
 
 def _ascending(values: Floats) -> Labels:
-    """What a stable argsort gives, in a third of its time: whole numbers of value and place."""
-    bits = (values + np.float32(0)).view(np.int32)  # there is but one zero
-    # Floats are in the order of their bits, but for the negative ones, which are in the reverse.
+    """A stable argsort in a third of its time: sorts integers of value and position."""
+    bits = (values + np.float32(0)).view(np.int32)  # −0 becomes 0
+    # Floats sort as their bits do, except negative ones, which sort in reverse.
     keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
     keys <<= 32
     keys |= np.arange(len(values))

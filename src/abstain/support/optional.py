@@ -9,7 +9,7 @@ _PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def require(module: str, what: str) -> ModuleType:
-    """Import a module that is not always installed, or say which package to install.
+    """Import a module that is not always installed, or raise which package to install.
 
     >>> require("json", "JSON").__name__
     'json'

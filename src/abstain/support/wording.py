@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 SHOWN = 5
-"""How many offenders an error names before it says how many more there are."""
+"""How many items an error names before it counts the rest."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

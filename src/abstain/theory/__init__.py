@@ -1,10 +1,10 @@
-"""What the gambler's loss comes to: closed forms and their inverses.
+"""Closed forms of the gambler's loss, and their inverses.
 
 A network that is trained on partly wrong labels first learns what can be learnt, and its loss
-rests on a *plateau* before it starts to memorise. This package says where that plateau lies.
+rests on a *plateau* before it starts to memorise. This package computes that plateau.
 
 It sees each point as a horse race with a reserve. The given label of the point is class j with
-probability p_j; the network bets f_j on each class and keeps f_0 (the abstention) in its pocket;
+probability p_j; the network bets f_j on each class and keeps f_0 (the abstention) in reserve;
 its loss is −Σ p_j log(f_j + f_0/λ), with λ the payoff. Everything here follows from the best bet.
 
 Theorems are numbered as in "Learning Not to Learn in the Presence of Noisy Labels"; where the

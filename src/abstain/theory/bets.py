@@ -1,4 +1,4 @@
-"""The best bet on a point: what it puts where, what it loses, and when it pays to bet at all."""
+"""The best bet on a point: its parts, its loss, and when betting pays at all."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Bet(NamedTuple):
 
     Attributes:
         classes: f_1 … f_m, what is bet on each class; shape (..., m).
-        abstention: f_0, what is kept in the pocket.
+        abstention: f_0, what is kept in reserve.
         loss: the gambler's loss of this bet, expected over the given label.
     """
 

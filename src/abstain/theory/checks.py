@@ -1,4 +1,4 @@
-"""What users of the theory may get wrong."""
+"""Checks of the arguments of the theory."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,9 @@ Floats = NDArray[np.float64]
 def check_num_classes(num_classes: int) -> int:
     """m, if it is a number of classes."""
     if not isinstance(num_classes, int | np.integer) or num_classes < 2:
-        raise AbstainError(f"num_classes must be a whole number of at least 2, got {num_classes}")
+        raise AbstainError(
+            f"must be a whole number of at least 2, got {num_classes}", argument="num_classes"
+        )
     return int(num_classes)
 
 
@@ -31,7 +33,9 @@ def check_distribution(name: str, probabilities: ArrayLike) -> Floats:
     """Probabilities, normalised, if they are such over the last axis."""
     p = check_numbers(name, probabilities)
     if p.ndim == 0 or p.shape[-1] < 2:
-        raise AbstainError(f"{name} must have at least 2 classes on the last axis, got {p.shape}")
+        raise AbstainError(
+            f"must have at least 2 classes on the last axis, got {p.shape}", argument=name
+        )
     require(name, p, p >= 0.0, "not be negative")
     total = p.sum(axis=-1, keepdims=True)
     # Wide enough for a softmax that was taken in float32.
@@ -45,13 +49,15 @@ def check_numbers(name: str, value: ArrayLike) -> Floats:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise AbstainError(f"{name} must be a number or an array of them, got {value!r}") from error
+        raise AbstainError(
+            f"must be a number or an array of them, got {value!r}", argument=name
+        ) from error
 
 
 def require(name: str, values: Floats, holds: NDArray[np.bool_], rule: str) -> Floats:
     """The values, if the rule holds for all; else the error names the first that breaks it."""
     if not np.all(holds):
-        raise AbstainError(f"{name} must {rule}, got {values[~holds][0]:.6g}")
+        raise AbstainError(f"must {rule}, got {values[~holds][0]:.6g}", argument=name)
     return values
 
 

@@ -38,5 +38,7 @@ def rival_classes(num_classes: int, noise: str) -> int:
     """How many classes share a point's wrong labels; those that share none might not exist."""
     classes = check_num_classes(num_classes)
     if noise not in NOISE_KINDS:
-        raise AbstainError(f"noise must be one of {', '.join(NOISE_KINDS)}, got {noise!r}")
+        raise AbstainError(
+            f"must be one of {', '.join(NOISE_KINDS)}, got {noise!r}", argument="noise"
+        )
     return 1 if noise == "pairflip" else classes - 1

@@ -128,7 +128,9 @@ def plateau_parts_of(
     rows = check_distribution("transition", transition)
     classes = rows.shape[-1]
     if rows.ndim < 2 or rows.shape[-2] != classes:
-        raise AbstainError(f"transition must be a square matrix, got shape {rows.shape}")
+        raise AbstainError(
+            f"must be a square matrix, got shape {rows.shape}", argument="transition"
+        )
     odds = check_payoff(payoff)
     broadcast_shape(transition=rows[..., 0, 0], payoff=odds)
     if priors is None:
@@ -136,7 +138,9 @@ def plateau_parts_of(
     else:
         share = check_distribution("priors", priors)
         if share.shape != (classes,):
-            raise AbstainError(f"priors must have shape ({classes},), got {share.shape}")
+            raise AbstainError(
+                f"must have shape ({classes},), got {share.shape}", argument="priors"
+            )
     return _split(rows, odds, np.eye(classes, dtype=bool), share)
 
 
@@ -175,9 +179,10 @@ def clean_rate_from_plateau(
     outside = ~((level >= 0.0) & (level < np.log(capped)))
     if outside.any():
         raise AbstainError(
-            f"loss must lie in [0, {np.log(capped[outside][0]):.6g}) to be a plateau of {noise}"
+            f"must lie in [0, {np.log(capped[outside][0]):.6g}) to be a plateau of {noise}"
             f" noise over {num_classes} classes with payoff {odds[outside][0]:.6g},"
-            f" got {level[outside][0]:.6g}"
+            f" got {level[outside][0]:.6g}",
+            argument="loss",
         )
     # Bisection on r = 1 − a: the slope is infinite at one end and zero at the other, so Newton's
     # method has no good start. Sixty halvings leave less than the rounding of a.

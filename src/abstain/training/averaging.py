@@ -34,6 +34,9 @@ def copied(model: nn.Module) -> nn.Module:
 class Averaged:
     """An exponential moving average of a model.
 
+    Torch's `swa_utils.AveragedModel` averages either no buffer or every one, counters and frozen
+    word vectors too, and replaces the average by the model in its first update.
+
     Args:
         model: Whose weights are averaged, on the device where it stays.
         horizon: Steps over which it averages.

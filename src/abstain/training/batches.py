@@ -52,8 +52,7 @@ class Batches:
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from the `start`-th on."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        order = self.rows[torch.randperm(len(self.rows), generator=generator)]
+        order = epoch_order(self.rows, self.seed, epoch)
         yield from self._batches(self._cut(order)[start:])
 
     def in_order(self) -> Iterator[Batch]:
@@ -102,6 +101,16 @@ class Batches:
             raise type(error)(
                 str(error).rstrip().rpartition(f"{type(error).__name__}: ")[2]
             ) from None
+
+
+def epoch_order(rows: Tensor, seed: int, epoch: int) -> Tensor:
+    """The samples in the order in which an epoch visits them.
+
+    >>> epoch_order(torch.arange(5), seed=0, epoch=1)
+    tensor([0, 4, 2, 3, 1])
+    """
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return rows[torch.randperm(len(rows), generator=generator)]
 
 
 def _leave_interrupts_to_the_loop(_worker: int) -> None:

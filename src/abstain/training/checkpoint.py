@@ -145,7 +145,7 @@ class CheckpointFolder:
         _save(self.last, checkpoint, {})
 
     def save_best(self, checkpoint: Checkpoint, score: float) -> bool:
-        """Replace the best checkpoint if the score is higher than its own; say whether it was.
+        """Replace the best checkpoint if the score is higher than its own; whether it was.
 
         The score is kept in the file, so that a resumed run does not replace a better one.
         """
@@ -204,7 +204,7 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _write(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         raise OSError(errno.EEXIST, "there is something that is not a file")  # a device, say
-    with suppress(FileExistsError):  # a file in its place: to open one below it says so better
+    with suppress(FileExistsError):  # a file there: to open one below it gives a better error
         path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
@@ -272,7 +272,7 @@ def _last_good(path: Path) -> Path | None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
-    """A checkpoint as safetensors opens it, and its header, with errors that say what to do."""
+    """A checkpoint as safetensors opens it, and its header, with errors that give the remedy."""
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is not a file")  # to open a pipe would wait for ever

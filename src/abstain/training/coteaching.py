@@ -3,12 +3,12 @@
 Two networks see the same batch. Of the samples on which their predictions differ, each picks the
 share 1 − R(t) with the smallest loss, and the *other* one is trained on these: a network that errs
 on a label does not confirm itself in it. Before `init_epoch`, and where the two agree on a whole
-batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the rate of
-wrong labels over the first epochs:
+batch, all samples are candidates, which is plain co-teaching. R(t) rises from 0 to the noise
+rate over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
-Of several processes, each exchanges within its own part of a batch. What a run tells (history,
+Of several processes, each exchanges within its own part of a batch. What a run gives (history,
 ledger, model) is of the first network.
 
 This is the method as it is described. The public code also feeds probabilities into cross-entropy,
@@ -16,7 +16,6 @@ divides a mean by the number kept once more, and never uses the first sample.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,7 +50,7 @@ class CoTeachingPlan:
     """
 
     rate: float
-    """Share of wrong labels."""
+    """Noise rate."""
     epochs: int
     init_epoch: int = 0
     """Plain co-teaching before it."""
@@ -61,7 +60,9 @@ class CoTeachingPlan:
     def of(cls, recipe: Recipe) -> "CoTeachingPlan":
         """The plan of a resolved recipe; its warm-up is the plain co-teaching."""
         if recipe.rate is None:
-            raise AbstainError("rate must be given for co-teaching, got none: it is the noise rate")
+            raise AbstainError(
+                "must be given for co-teaching, got none: it is the noise rate", argument="rate"
+            )
         return cls(
             rate=recipe.rate,
             epochs=recipe.epochs or 1,
@@ -193,7 +194,7 @@ class PairObjective(Objective):
     def judge(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The two means over what was chosen, times the samples; what the first network said."""
+        """The two means over what was chosen, times the samples; outputs of the first network."""
         losses = self(logits, given, epoch)
         total = len(given) * _taught(logits, losses, self._plan, epoch)
         return total, logits[0], losses[0]
@@ -209,29 +210,3 @@ def _taught(logits: Tensor, losses: Tensor, plan: CoTeachingPlan, epoch: int) ->
         plan.by_disagreement(epoch),
     )
     return ((losses * trains).sum(-1) / trains.sum(-1)).sum()
-
-
-def train_pair(
-    pair: tuple[nn.Module, nn.Module],
-    epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
-    plan: CoTeachingPlan,
-) -> None:
-    """Train a pair in place, in the plainest way; the loop does the same.
-
-    Args:
-        pair: two networks with different initial weights, m+1 outputs each.
-        epochs: for each epoch its batches, as inputs and given labels.
-        plan: the rest.
-    """
-    optimizers = [torch.optim.Adam(model.parameters(), plan.learning_rate) for model in pair]
-    for epoch, batches in enumerate(epochs):
-        for optimizer in optimizers:
-            plan.set_for(optimizer, epoch)
-        for inputs, given in batches:
-            logits = torch.stack([model(inputs) for model in pair])
-            losses = bet_loss(logits, given.expand(2, -1), math.inf)
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            _taught(logits, losses, plan, epoch).backward()  # type: ignore[no-untyped-call]
-            for optimizer in optimizers:
-                optimizer.step()

@@ -3,11 +3,12 @@
 import os
 
 import torch
-from accelerate import PartialState
+from accelerate import Accelerator, PartialState
+from torch import Tensor
 
 from abstain.errors import AbstainError
 
-# By which torchrun and the kinds of MPI say how many processes they started on this machine.
+# Variables in which torchrun and the kinds of MPI give the processes started on this machine.
 _HERE = (
     "LOCAL_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -45,10 +46,29 @@ got 2: start fewer, or set CUDA_VISIBLE_DEVICES= (to nothing) to train on the CP
         )
 
 
+def used_devices(device: torch.device) -> list[torch.device]:
+    """The devices other than the CPU whose random state a training on `device` changes."""
+    return [] if device.type == "cpu" else [device]
+
+
+def add_up(accelerator: Accelerator, tensor: Tensor) -> Tensor:
+    """The sum of what each process has; the same on all."""
+    total = accelerator.reduce(tensor, "sum")
+    assert isinstance(total, Tensor)
+    return total
+
+
+def gather(accelerator: Accelerator, tensor: Tensor) -> Tensor:
+    """What each process has, stacked."""
+    gathered = accelerator.gather(tensor.unsqueeze(0).to(accelerator.device))
+    assert isinstance(gathered, Tensor)
+    return gathered
+
+
 def _processes_here() -> int:
     return next((int(os.environ[name]) for name in _HERE if name in os.environ), 1)
 
 
 def _wants_cpu() -> bool:
-    """What `accelerate launch --cpu` tells its processes, and Accelerate hears too late."""
+    """What `accelerate launch --cpu` sets for its processes, and Accelerate reads too late."""
     return os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "y", "on")

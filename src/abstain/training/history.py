@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -80,10 +80,22 @@ class History:
         return {"steps": self.steps, "epochs": self.epochs}
 
 
-def all_done(epochs: int) -> str:
-    """How a training ends that nothing stopped.
+class HasReason(Protocol):
+    """What has decided something, or has not, and gives the reason."""
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        ...
+
+
+def all_done(epochs: int, stop: HasReason | None = None, warm_up: HasReason | None = None) -> str:
+    """How a training ends that nothing stopped, and why nothing did.
 
     >>> all_done(1), all_done(30)
     ('the only epoch is done', 'all 30 epochs are done')
     """
-    return "the only epoch is done" if epochs == 1 else f"all {epochs} epochs are done"
+    outcome = "the only epoch is done" if epochs == 1 else f"all {epochs} epochs are done"
+    if stop is not None:
+        outcome += f"; to stop it was {stop.reason}"
+    return outcome if warm_up is None else f"{outcome}; {warm_up.reason}"

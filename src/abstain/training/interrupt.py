@@ -1,4 +1,4 @@
-"""Ctrl-C while training: finish the step, save, and say how to go on."""
+"""Ctrl-C while training: finish the step, save, and stop."""
 
 import signal
 import threading

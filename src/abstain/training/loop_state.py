@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from abstain.training.checkpoint import Checkpoint
+from abstain.training.devices import gather
 from abstain.training.history import Average, History
 from abstain.training.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
-from abstain.training.tally import SUMS
+from abstain.training.tally import no_sums
 
 if TYPE_CHECKING:
     from abstain.training.loop import Loop
@@ -26,7 +27,7 @@ class Position:
     batch: int = 0
     step: int = 0
     smoothed: Average = field(default_factory=Average)
-    totals: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
+    totals: list[float] = field(default_factory=no_sums)
     """Sums over the steps of this epoch that were looked at."""
     outcome: str = ""
     """Why the training ended; empty while it goes on."""
@@ -35,39 +36,45 @@ class Position:
 def pack_loop(loop: "Loop") -> Checkpoint:
     """All of it; to be called by every process."""
     rng_tensors, rng_state = pack_rng()
-    averaged, trust, warm_up = loop.averaged, loop.objective.trust, loop.objective.warm_up
+    learner, trust = loop.learner, loop.objective.trust
+    phase, stop = loop.judge.warm_up_phase, loop.judge.stop
     parts: dict[str, Any] = {}
-    if averaged is not None:
+    if learner.averaged is not None:
+        averaged = learner.averaged
         parts["averaged"] = averaged.model.state_dict(), {"steps": averaged.steps}
     if trust is not None:
         parts["trust"] = trust.state_dict(), None
-    if warm_up is not None:
-        losses = {} if warm_up.best_losses is None else {"losses": warm_up.best_losses}
-        parts["warm_up"] = {**loop.warm, **losses}, warm_up.state_dict()
+    if phase is not None:
+        best = phase.warm_up.best_losses
+        losses = {} if best is None else {"losses": best}
+        parts["warm_up"] = {**phase.kept, **losses}, phase.warm_up.state_dict()
     return Checkpoint.join(
         {
             **parts,
-            "model": (loop.plain_model().state_dict(), None),
-            "optimizer": pack_optimizer(loop.optimizer),
-            "schedule": ({}, loop.schedule.state_dict()),
-            "scaler": ({}, loop.scaler.state_dict()),
+            "model": (learner.plain_model.state_dict(), None),
+            "optimizer": pack_optimizer(learner.optimizer),
+            "schedule": ({}, learner.schedule.state_dict()),
+            "scaler": ({}, learner.scaler.state_dict()),
             "ledger": (loop.whole_ledger().state_dict(), None),
-            "rng": ({name: loop.gather(x) for name, x in rng_tensors.items()}, rng_state),
+            "rng": (
+                {name: gather(loop.accelerator, x) for name, x in rng_tensors.items()},
+                rng_state,
+            ),
             "history": loop.history.packed(),
             "position": (loop.tally.packed(), asdict(loop.position)),
-            "stop": ({}, None if loop.stop is None else loop.stop.state_dict()),
+            "stop": ({}, None if stop is None else stop.state_dict()),
         }
     )
 
 
 def unpack_loop(loop: "Loop", checkpoint: Checkpoint) -> None:
     """Put a loop where it was when it was packed."""
-    is_main = loop.accelerator.is_main_process
-    loop.plain_model().load_state_dict(checkpoint.part("model")[0])
-    unpack_optimizer(loop.optimizer, *checkpoint.part("optimizer"))
-    loop.schedule.load_state_dict(_values(checkpoint, "schedule"))
-    if loop.scaler.is_enabled():
-        loop.scaler.load_state_dict(_values(checkpoint, "scaler"))
+    is_main, learner = loop.accelerator.is_main_process, loop.learner
+    learner.plain_model.load_state_dict(checkpoint.part("model")[0])
+    unpack_optimizer(learner.optimizer, *checkpoint.part("optimizer"))
+    learner.schedule.load_state_dict(_values(checkpoint, "schedule"))
+    if learner.scaler.is_enabled():
+        learner.scaler.load_state_dict(_values(checkpoint, "scaler"))
     loop.ledger.load_state_dict(checkpoint.part("ledger")[0])
     if not is_main:
         loop.ledger.clear()  # what all had seen together is kept once
@@ -78,17 +85,18 @@ def unpack_loop(loop: "Loop", checkpoint: Checkpoint) -> None:
     # One process had seen these; now all look at them together.
     loop.tally.unpack(checkpoint.part("position")[0], mine=is_main)
     _unpack_rng(loop, *checkpoint.part("rng"))
-    if loop.averaged is not None:
-        loop.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
-        loop.averaged.steps = _values(checkpoint, "averaged")["steps"]
+    if learner.averaged is not None:
+        learner.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
+        learner.averaged.steps = _values(checkpoint, "averaged")["steps"]
     if loop.objective.trust is not None:
         loop.objective.trust.load_state_dict(checkpoint.part("trust")[0])
-    if loop.objective.warm_up is not None:
-        loop.warm = checkpoint.part("warm_up")[0]
-        losses = loop.warm.pop("losses", None)
-        loop.objective.warm_up.load_state_dict(_values(checkpoint, "warm_up"), losses)
-    if loop.stop is not None:
-        loop.stop.load_state_dict(_values(checkpoint, "stop"))
+    phase, stop = loop.judge.warm_up_phase, loop.judge.stop
+    if phase is not None:
+        phase.kept = checkpoint.part("warm_up")[0]
+        losses = phase.kept.pop("losses", None)
+        phase.warm_up.load_state_dict(_values(checkpoint, "warm_up"), losses)
+    if stop is not None:
+        stop.load_state_dict(_values(checkpoint, "stop"))
 
 
 def _unpack_rng(loop: "Loop", tensors: dict[str, Tensor], state: Any) -> None:  # noqa: ANN401

@@ -6,18 +6,18 @@ from pathlib import Path
 import torch
 
 from abstain.data import Encoder, LabeledData
-from abstain.data.encode_table import TableEncoder
-from abstain.data.labels import spelt_alike
+from abstain.data.class_labels import spelt_alike
+from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.support.wording import some
 from abstain.training import coteaching
 from abstain.training.coteaching import Pair, partner_seed
-from abstain.training.folder import make_model
-from abstain.training.loop import Task
 from abstain.training.recipe import Recipe
-from abstain.training.sources import image_size
+from abstain.training.run_folder import make_model
+from abstain.training.run_sources import image_size
+from abstain.training.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -30,15 +30,18 @@ def network_for(
     is_pair = recipe.method == coteaching.METHOD
     if model is not None and isinstance(model, Pair) != is_pair:
         raise AbstainError(
-            f"model must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
-            f"got {type(model).__name__} for {recipe.method!r}; name a model to have two of it made"
+            f"must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
+            f"got {type(model).__name__} for {recipe.method!r}; "
+            "name a model to have two of it made",
+            argument="model",
         )
     if model is None:
         if resumed and recipe.model is None:
             raise AbstainError(
-                "model must be given: the run was begun with a module of your own, got none"
+                "must be given: the run was begun with a module of your own, got none",
+                argument="model",
             )
-        name = recipe.model or default_model(encoder.kind, encoder.input_shape)
+        name = recipe.model or default_model(encoder.sees, encoder.input_shape)
         if is_own(name):  # the file must still be found from elsewhere
             name = str(Path(name).absolute())
         model = make_model(name, encoder, m, recipe.seed_init)
@@ -55,8 +58,8 @@ def network_for(
     return _widened(model, task), None
 
 
-def tell_of_scaling(data: LabeledData) -> None:
-    """Say to which size images of several sizes were scaled, where nobody said so."""
+def log_scaling(data: LabeledData) -> None:
+    """Log to which size images of several sizes were scaled by default."""
     if data.scaled:
         _log.warning(
             "images of %s have several sizes and are scaled to %d×%d pixels: image_size= "
@@ -122,12 +125,17 @@ def _outputs(model: torch.nn.Module, task: Task) -> int:
     except Exception as error:
         shape = tuple(inputs.shape)
         raise AbstainError(
-            f"model must take a batch of the shape {shape}, got {type(error).__name__}: {error}"
+            f"must take a batch of the shape {shape}, got {type(error).__name__}: {error}",
+            argument="model",
         ) from error
     model.train(training)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise AbstainError("model must have weights to train, got none that require a gradient")
+        raise AbstainError(
+            "must have weights to train, got none that require a gradient", argument="model"
+        )
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
         got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-        raise AbstainError(f"model must return logits of the shape (batch, outputs), got {got}")
+        raise AbstainError(
+            f"must return logits of the shape (batch, outputs), got {got}", argument="model"
+        )
     return outputs.shape[1]

@@ -39,14 +39,12 @@ class Objective:
 
     def is_warm_up(self, epoch: int) -> bool:
         """Whether this epoch still trains with cross-entropy."""
-        if self.warm_up is not None:
-            return not self.warm_up.ended
-        return epoch < (self.recipe.warm_up or 0)
+        return is_warm_up(self.recipe, self.warm_up, epoch)
 
     def __call__(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> Tensor:
-        """The loss per sample; `index` says which samples these are, for what is remembered."""
+        """The loss per sample; `index` has their positions, for what is remembered."""
         recipe = self.recipe
         if recipe.loss == "nll" or self.is_warm_up(epoch):
             return gamblers_loss(logits, given, math.inf, reduction="none")
@@ -70,12 +68,12 @@ class Objective:
     def judge(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What a step minimises, summed over its samples; the logits and losses that it tells."""
+        """What a step minimises, summed over its samples; the logits and losses to record."""
         losses = self(logits, given, epoch, index)
         return losses.sum(), logits, losses
 
     def remember(self, index: Tensor, logits: Tensor, given: Tensor) -> None:
-        """Take in what the model said of these samples."""
+        """Take in the outputs for these samples."""
         if self.trust is not None:
             self.trust.update(index, logits[..., :-1], given)
 
@@ -87,3 +85,12 @@ class Objective:
         if isinstance(recipe.payoff, str):
             return log_payoff(recipe.payoff, logits, recipe.guard).exp()
         return torch.full(logits.shape[:-1], cast("float", recipe.payoff), device=logits.device)
+
+
+def is_warm_up(recipe: Recipe, warm_up: WarmUp | None, epoch: int) -> bool:
+    """Whether an epoch, from 0, trains with cross-entropy before the loss of the recipe.
+
+    >>> [is_warm_up(Recipe(warm_up=2), None, epoch) for epoch in range(4)]
+    [True, True, False, False]
+    """
+    return not warm_up.ended if warm_up is not None else epoch < (recipe.warm_up or 0)

@@ -1,18 +1,51 @@
 """Optimisers and learning-rate schedules by name."""
 
 from collections.abc import Iterable
+from inspect import unwrap
 
 import torch
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from abstain.errors import AbstainError
 from abstain.training.recipe import Recipe
 
 
-def make_optimizer(
-    parameters: Iterable[torch.nn.Parameter], recipe: Recipe
-) -> torch.optim.Optimizer:
+class _Uncompiled(Optimizer):
+    """An optimiser that does not load torch's compiler, of which a training makes no use.
+
+    Torch wraps these methods so that its compiler passes them over. A wrapped one imports the
+    compiler when it is first called, which takes as long as importing torch itself.
+    """
+
+    add_param_group = unwrap(Optimizer.add_param_group)
+    zero_grad = unwrap(Optimizer.zero_grad)
+    state_dict = unwrap(Optimizer.state_dict)
+    load_state_dict = unwrap(Optimizer.load_state_dict)
+
+
+class Adam(_Uncompiled, torch.optim.Adam):
+    """Adam as torch has it."""
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+class AdamW(_Uncompiled, torch.optim.AdamW):
+    """AdamW as torch has it."""
+
+    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
+
+
+class SGD(_Uncompiled, torch.optim.SGD):
+    """SGD as torch has it."""
+
+    step = torch.no_grad()(unwrap(torch.optim.SGD.step))
+
+
+def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: Recipe) -> Optimizer:
     """The optimiser of a recipe; Adam and AdamW in their fused form.
+
+    Parts of a model with learning rates of their own, as for fine-tuning, would be groups here.
 
     >>> make_optimizer([torch.nn.Parameter(torch.zeros(2))], Recipe()).defaults["lr"]
     0.001
@@ -20,11 +53,11 @@ def make_optimizer(
     trainable = [p for p in parameters if p.requires_grad]
     rate, decay = recipe.learning_rate, recipe.weight_decay
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(trainable, rate, weight_decay=decay, fused=True)
+        return Adam(trainable, rate, weight_decay=decay, fused=True)
     if recipe.optimizer == "adamw":
-        return torch.optim.AdamW(trainable, rate, weight_decay=decay, fused=True)
+        return AdamW(trainable, rate, weight_decay=decay, fused=True)
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(trainable, rate, momentum=0.9, nesterov=True, weight_decay=decay)
+        return SGD(trainable, rate, momentum=0.9, nesterov=True, weight_decay=decay)
     try:
         from pytorch_optimizer import LaProp
     except ImportError:
@@ -36,7 +69,7 @@ def make_optimizer(
     return LaProp(trainable, rate, betas=(0.9, 0.9), eps=1e-15, weight_decay=decay)
 
 
-def make_schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
+def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
     """The learning rate over all `steps` of the training, as factors of the recipe's."""
     schedulers = torch.optim.lr_scheduler
     if recipe.schedule == "cosine":

@@ -25,8 +25,9 @@ def pack_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], JSON]:
     whole = optimizer.state_dict()
     if set(whole) != {"state", "param_groups"}:
         raise AbstainError(
-            f"optimizer must keep its state in 'state' and 'param_groups', got {sorted(whole)}; "
-            "use one of torch.optim or a plain one of pytorch_optimizer"
+            f"must keep its state in 'state' and 'param_groups', got {sorted(whole)}; "
+            "use one of torch.optim or a plain one of pytorch_optimizer",
+            argument="optimizer",
         )
     tensors: dict[str, Tensor] = {}
     groups: list[JSON] = [
@@ -54,7 +55,7 @@ def unpack_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], state:
         optimizer.load_state_dict({"state": {}, "param_groups": groups})
     except ValueError as error:
         raise AbstainError(
-            f"optimizer must have the parameter groups it was saved with: {error}"
+            f"must have the parameter groups it was saved with: {error}", argument="optimizer"
         ) from error
     for saved, group in zip(groups, optimizer.param_groups, strict=True):
         for number, parameter in zip(saved["params"], group["params"], strict=True):

@@ -129,7 +129,10 @@ class _Joined(torch.autograd.Function):
 
         def share(part: tuple[Tensor, Tensor]) -> tuple[Tensor | None, ...]:
             outputs, gradient = part
-            return torch.autograd.grad(outputs, parameters, gradient, allow_unused=True)
+            # The same as to pass `gradient` on, for which torch would import SymPy.
+            with torch.enable_grad():
+                total = (outputs * gradient).sum()
+            return torch.autograd.grad(total, parameters, allow_unused=True)
 
         outputs, ctx.outputs = ctx.outputs, None
         gradients = torch.split(gradient, [len(part) for part in outputs])

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from abstain.arguments import typed
 from abstain.data import LabeledData, splits
-from abstain.data.fitting import divided
-from abstain.data.given_features import is_feature_file
+from abstain.data.features import are_numbers, name_of
+from abstain.data.source_options import divided
 from abstain.errors import AbstainError
 from abstain.scores.selective import (
     labels_needed,
@@ -21,7 +21,7 @@ from abstain.scores.selective import (
 )
 from abstain.training.predict_run import FinishedRun, HasTrained
 from abstain.training.predictions import Predictions, ScoreName
-from abstain.training.sources import check_options
+from abstain.training.run_sources import check_options
 from abstain.training.trained import Trained
 
 
@@ -73,11 +73,15 @@ def predict_from(
     check_options(predict_from, options)
     _check(coverage, max_risk, score, calibrate)
     if calibrate is None and calibrate_split is not None:
-        raise AbstainError(f"calibrate_split needs calibrate, got {calibrate_split!r} alone")
-    if calibrate is not None and is_feature_file(options.get("features")):
         raise AbstainError(
-            f"calibrate must be left out where features are {options['features']}, which are those "
-            f"of the source, got {calibrate}; give both sources as .npz of their features instead"
+            f"needs calibrate, got {calibrate_split!r} alone", argument="calibrate_split"
+        )
+    features = options.get("features")
+    if calibrate is not None and are_numbers(features):
+        raise AbstainError(
+            f"must be left out where features are {name_of(features)}, which are those of the "
+            f"source, got {calibrate}; give both sources as .npz of their features instead",
+            argument="calibrate",
         )
     if calibrate is not None and max_risk is not None:
         labels_needed(max_risk, confidence)  # raises on what cannot be bounded, before the work
@@ -87,12 +91,12 @@ def predict_from(
         options, its_options = divided(options, source, calibrate)
         split = calibrate_split or _split_like(options.get("split", "train"), calibrate)
         finished.check_unseen(calibrate, split)
-        trusted = finished.predict(
+        checked = finished.predict(
             calibrate, score, {**its_options, "split": split}, compare=True, show=show
         )
-        assert trusted.given is not None
-        wrong = trusted.predicted != trusted.given
-        held = threshold_for_risk(trusted.willing, wrong, max_risk, confidence)
+        assert checked.given is not None
+        wrong = checked.predicted != checked.given
+        held = threshold_for_risk(checked.willing, wrong, max_risk, confidence)
     predictions = finished.predict(source, score, options, compare=compare, show=show)
     answered = predictions.answered
     if coverage is not None:
@@ -108,12 +112,16 @@ def _check(coverage: float | None, max_risk: float | None, score: str, calibrate
     if coverage is not None and max_risk is not None:
         raise AbstainError("coverage and max_risk exclude each other: give one, got both")
     if calibrate is not None and max_risk is None:
-        raise AbstainError("calibrate needs max_risk, the share of wrong answers to keep to")
+        raise AbstainError(
+            "needs max_risk, the share of wrong answers to keep to", argument="calibrate"
+        )
     for name, value in (("coverage", coverage), ("max_risk", max_risk)):
         if value is not None and not 0 <= value <= 1:
-            raise AbstainError(f"{name} must lie in [0, 1], got {value}")
+            raise AbstainError(f"must lie in [0, 1], got {value}", argument=name)
     if score not in get_args(ScoreName):
-        raise AbstainError(f"score must be one of {', '.join(get_args(ScoreName))}, got {score!r}")
+        raise AbstainError(
+            f"must be one of {', '.join(get_args(ScoreName))}, got {score!r}", argument="score"
+        )
 
 
 def _split_like(split: str, source: object) -> str:

@@ -13,16 +13,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from abstain.data import Encoder, LabeledData, load
-from abstain.data.assemble import settle
-from abstain.data.fitting import check_images, fitting
-from abstain.data.given_features import is_feature_file, with_features
-from abstain.data.layout import canonical
+from abstain.data.class_labels import settle
+from abstain.data.features import is_feature_file
+from abstain.data.readers.splits import canonical
+from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.training.batches import Batches, resident
-from abstain.training.folder import RunFolder
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
+from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 _BATCH = 512
@@ -65,10 +65,13 @@ class FinishedRun:
             return cls.open(run)
         trained = getattr(run, "trained", run)
         if trained is None and run is not None:
-            raise AbstainError("run must have a model, got an audit of probabilities, without one")
+            raise AbstainError(
+                "must have a model, got an audit of probabilities, without one", argument="run"
+            )
         if not isinstance(trained, Trained):
             raise AbstainError(
-                f"run must be the folder of a run, or what train or audit gave, got {run!r}"
+                f"must be the folder of a run, or what train or audit gave, got {run!r}",
+                argument="run",
             )
         in_memory: dict[str, Any] = {"train": None, "options": {}}
         sources = trained.folder.about()["sources"] if trained.folder else in_memory
@@ -88,8 +91,9 @@ class FinishedRun:
         own = self.sources["options"].get("split", "train")
         if same and canonical(split) == canonical(own):
             raise AbstainError(
-                f"calibrate must be samples that the model has not seen, got {name}, split "
-                f"{canonical(split)}, which it was trained on; give another file or split"
+                f"must be samples that the model has not seen, got {name}, split "
+                f"{canonical(split)}, which it was trained on; give another file or split",
+                argument="calibrate",
             )
 
     def predict(
@@ -130,17 +134,13 @@ class FinishedRun:
         if not isinstance(source, LabeledData):
             as_trained = {"classes": self.classes, **self._defaults(source)}
             read = {**as_trained, **options, "labelled": labelled}
-            features = options.get("features")
-            if is_feature_file(features):
-                shown = load(source, **{**read, "features": None, "to_show": True})
-                return with_features(shown, features)
             named = isinstance(source, str | os.PathLike)
-            if named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
+            if options.get("features") is None and named and Path(os.fspath(source)).is_dir():  # type: ignore[call-overload]
                 self._check_needs_no_features(source)  # before its images are read
             data = self._load(source, read, named_columns="features" in options)
             if data.kind != "table":
                 self._check_needs_no_features(source if named else data.name)
-            check_images(data, options)
+            check_images(data.as_shown, options)
             return data
         if labelled and bool((source.given < 0).any()):
             raise AbstainError(f"{source.name} must have labels to compare with, got none")
@@ -169,9 +169,11 @@ class FinishedRun:
     def _defaults(self, source: object) -> dict[str, Any]:
         """What the training said of columns and sizes, where a source has any of its own."""
         trained = self.sources["options"]
-        found = {"label": trained.get("label")}
-        if self.encoder.kind == "image":
+        found: dict[str, Any] = {"label": trained.get("label")}
+        if self.encoder.sees == "image":
             found["image_size"] = self.encoder.input_shape[-2:]
+        elif self.encoder.kind == "image":
+            found["own_size"] = True
         named = isinstance(source, str | os.PathLike)
         if named and Path(os.fspath(source)).suffix.lower() == ".npz":  # type: ignore[call-overload]
             found = {}  # its keys are no columns

@@ -1,4 +1,4 @@
-"""What a model says of samples, as a table that can be judged and written: `Predictions`."""
+"""What a model predicts, as a table that can be evaluated and written: `Predictions`."""
 
 import os
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from abstain.support.optional import require
 ScoreName: TypeAlias = Literal["abstention", "softmax", "margin"]
 """By what a model's willingness to answer is judged: little abstention, a likely class, or a class
 much likelier than the next. Not abstention by default: a model of wrong labels learns to keep
-almost everything in reserve, and what is left tells hard samples from easy ones worse."""
+almost everything in reserve, and what is left separates hard samples from easy ones worse."""
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
@@ -26,7 +26,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What a model says of each sample, and where it would rather not."""
+    """What a model predicts for each sample, and where it abstains."""
 
     ids: tuple[str, ...]
     classes: tuple[str, ...]
@@ -123,21 +123,23 @@ class Predictions:
             publish(Path(path).resolve(), lambda temporary: write(table, temporary))
         except OSError as error:
             raise AbstainError(
-                f"output must be a file that can be written, got {path}: {error}"
+                f"must be a file that can be written, got {path}: {error}", argument="output"
             ) from error
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
     """Raise if predictions cannot be written under this name, before they are made."""
     if _suffix(path) not in _SUFFIXES:
-        raise AbstainError(f"output must end in {' or '.join(_SUFFIXES)}, got {path}")
+        raise AbstainError(f"must end in {' or '.join(_SUFFIXES)}, got {path}", argument="output")
     place = Path(path).resolve()
     if place.is_dir():
-        raise AbstainError(f"output must be a file, got the folder {path}")
+        raise AbstainError(f"must be a file, got the folder {path}", argument="output")
     if not place.parent.is_dir():
-        raise AbstainError(f"output must lie in a folder that exists, got {path}")
+        raise AbstainError(f"must lie in a folder that exists, got {path}", argument="output")
     if not os.access(place.parent, os.W_OK):
-        raise AbstainError(f"output must lie in a folder that can be written to, got {path}")
+        raise AbstainError(
+            f"must lie in a folder that can be written to, got {path}", argument="output"
+        )
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

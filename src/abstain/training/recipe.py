@@ -1,4 +1,4 @@
-"""A recipe says a run completely: what is minimised, how long, with what, from which seeds."""
+"""A recipe defines a run completely: what is minimised, how long, with what, from which seeds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -61,6 +61,10 @@ class Recipe:
     batch: int | None = None
     """Samples per step, over all processes together."""
     model: str | None = None
+    backbone: str = "auto"
+    """The pretrained network by whose features images and texts are seen: a name (see
+    `abstain.embed.names`), `auto` for one that is installed, or `none` to learn from scratch, as a
+    named model always does."""
     optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -74,10 +78,10 @@ class Recipe:
     parts: int | Literal["auto"] = "auto"
     """How many parts of a batch a CPU computes side by side; likewise."""
     stop: StopName = "never"
-    """Never before all epochs are done; at the plateau; by labels held out; or, for an audit, where
+    """Never before all epochs are done; at the plateau; by held-out labels; or, for an audit, where
     more would hardly change which label is worse than which."""
     rate: float | None = None
-    """Share of wrong labels, for the analytical stop and for co-teaching."""
+    """Noise rate, for the analytical stop and for co-teaching."""
     noise: str = "symmetric"
     """Kind of noise that the analytical stop assumes."""
     patience: int = 5
@@ -96,8 +100,9 @@ class Recipe:
         if not isinstance(method, str) or method not in METHODS:
             near = get_close_matches(str(method), METHODS, 1)
             raise AbstainError(
-                f"method must be one of {', '.join(METHODS)}, got {method!r}"
-                + (f"; did you mean {near[0]}?" if near else "")
+                f"must be one of {', '.join(METHODS)}, got {method!r}"
+                + (f"; did you mean {near[0]}?" if near else ""),
+                argument="method",
             )
         _check_known(cls, changes)
         settings = {"method": method, **METHODS[method], **changes}
@@ -108,15 +113,15 @@ class Recipe:
         return recipe
 
     def __post_init__(self) -> None:
-        for name in ("method", "model", "noise", "flip_kind"):
+        for name in ("method", "model", "backbone", "noise", "flip_kind"):
             value = getattr(self, name)
             if not isinstance(value, str) and (name != "model" or value is not None):
-                raise AbstainError(f"{name} must be a text, got {value!r}")
+                raise AbstainError(f"must be a text, got {value!r}", argument=name)
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in get_args(allowed):
                 options = ", ".join(get_args(allowed))
-                raise AbstainError(f"{name} must be one of {options}, got {value!r}")
+                raise AbstainError(f"must be one of {options}, got {value!r}", argument=name)
         for name in ("epochs", "batch", "patience"):
             _check(name, getattr(self, name), lambda x: _whole(x, 1), "a whole number, at least 1")
         if self.parts != "auto":
@@ -147,8 +152,9 @@ class Recipe:
         if self.stop == "analytical":
             if self.rate is None:
                 raise AbstainError(
-                    "rate must be given for the analytical stop, got none: it is the share of "
-                    "wrong labels; without knowing it, use method 'auto' or 'ves'"
+                    "must be given for the analytical stop, got none: it is the noise rate; "
+                    "without knowing it, use method 'auto' or 'ves'",
+                    argument="rate",
                 )
             if self.loss != "gamblers" or isinstance(self.payoff, str):
                 raise AbstainError(
@@ -158,17 +164,19 @@ class Recipe:
         if self.method == "coteaching-plus":
             if self.rate is None:
                 raise AbstainError(
-                    "rate must be given for method 'coteaching-plus', got none: it is the share of "
-                    "wrong labels; without knowing it, use method 'schedule', 'lq' or 'ves'"
+                    "must be given for method 'coteaching-plus', got none: it is the noise rate; "
+                    "without knowing it, use method 'schedule', 'lq' or 'ves'",
+                    argument="rate",
                 )
             if self.schedule != "constant":
                 raise AbstainError(
-                    "schedule must be constant for method 'coteaching-plus', which sets the "
-                    f"learning rate of every epoch by itself, got {self.schedule!r}"
+                    "must be constant for method 'coteaching-plus', which sets the "
+                    f"learning rate of every epoch by itself, got {self.schedule!r}",
+                    argument="schedule",
                 )
 
-    def check_used(self, said: Mapping[str, Any]) -> None:
-        """Raise for a setting that was said and that decides nothing in this recipe.
+    def check_used(self, given: Mapping[str, Any]) -> None:
+        """Raise for a setting that was given and that this recipe makes no use of.
 
         >>> Recipe.of("auto").check_used({"rate": 0.2})
         Traceback (most recent call last):
@@ -176,20 +184,22 @@ class Recipe:
 of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-plus
         """
         for name, uses in _USED_BY.items():
-            if name in said and not uses(self):
+            if name in given and not uses(self):
                 users = [other for other, its in METHODS.items() if uses(_bare(other, its))]
                 here = f"method {self.method!r}"
                 if self.method in users:  # if it were not for another setting
                     here = f"payoff {self.payoff!r}"
                 raise AbstainError(
-                    f"{name} must be left out for {here}, which makes no use of it, "
-                    f"got {said[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
-                    f"{', '.join(users)}"
+                    f"must be left out for {here}, which makes no use of it, "
+                    f"got {given[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
+                    f"{', '.join(users)}",
+                    argument=name,
                 )
-        if "flip_kind" in said and not (self.flip or "flip" in said):
+        if "flip_kind" in given and not (self.flip or "flip" in given):
             raise AbstainError(
-                f"flip_kind must come with flip, the share of labels to flip, got "
-                f"{said['flip_kind']!r} alone"
+                "must come with flip, the share of labels to flip, "
+                f"got {given['flip_kind']!r} alone",
+                argument="flip_kind",
             )
 
     def until_settled(self) -> "Recipe":
@@ -219,17 +229,21 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         if self.warm_up_ends == "held-out":
             warm_up = None
         if warm_up is not None and warm_up >= epochs:
-            raise AbstainError(f"warm_up must be less than epochs, {epochs}, got {warm_up}")
+            raise AbstainError(
+                f"must be less than epochs, {epochs}, got {warm_up}", argument="warm_up"
+            )
         payoff = self.payoff
         if payoff is None:
             payoff = float(theory.suggested_payoff(1 - (self.rate or 0.0), num_classes))
         if isinstance(payoff, int | float) and not math.isinf(payoff) and payoff > num_classes:
             raise AbstainError(
-                f"payoff must lie in (1, {num_classes}] for {num_classes} classes, got {payoff:g}"
+                f"must lie in (1, {num_classes}] for {num_classes} classes, got {payoff:g}",
+                argument="payoff",
             )
         if self.flip_kind not in noise.KINDS:
             raise AbstainError(
-                f"flip_kind must be one of {', '.join(noise.KINDS)}, got {self.flip_kind!r}"
+                f"must be one of {', '.join(noise.KINDS)}, got {self.flip_kind!r}",
+                argument="flip_kind",
             )
         if self.stop == "analytical":
             # Here, and not only when the training begins: a dry run is to find out, too.
@@ -261,7 +275,7 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
     def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `as_json` wrote."""
         _check_known(cls, values)
-        values = dict(values)
+        values = {"backbone": "none", **values}  # earlier versions knew no other
         if values.get("payoff") == "inf":
             values["payoff"] = math.inf
         return cls(**values)
@@ -285,7 +299,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
     "coteaching-plus": {"payoff": math.inf},
 }
-"""What `--method` can say: the settings in which a method differs from the fields' own values."""
+"""The methods by name: the settings in which each differs from the defaults of the fields."""
 
 _USED_BY: dict[str, Callable[[Recipe], bool]] = {
     "payoff": lambda recipe: recipe.loss == "gamblers",
@@ -305,7 +319,7 @@ _USED_BY: dict[str, Callable[[Recipe], bool]] = {
 """Settings that only some recipes look at, and which do."""
 
 DEFAULT_METHOD = "auto"
-"""What is trained where nothing is said."""
+"""The method where none is given."""
 
 _CHOICES = {
     "loss": LossName,
@@ -327,8 +341,9 @@ def _check_known(recipe: type[Recipe], settings: Mapping[str, Any]) -> None:
     if foreign := sorted(set(settings) - set(known)):
         near = get_close_matches(foreign[0], known, 1)
         raise AbstainError(
-            f"recipe must hold only known settings, got {', '.join(foreign)}"
-            + (f"; did you mean {near[0]}?" if near else "")
+            f"must hold only known settings, got {', '.join(foreign)}"
+            + (f"; did you mean {near[0]}?" if near else ""),
+            argument="recipe",
         )
 
 
@@ -338,4 +353,4 @@ def _whole(value: float, least: int, end: float = math.inf) -> bool:
 
 def _check(name: str, value: Any, holds: Any, rule: str) -> None:  # noqa: ANN401
     if value is not None and not (isinstance(value, int | float) and holds(value)):
-        raise AbstainError(f"{name} must be {rule}, got {value!r}")
+        raise AbstainError(f"must be {rule}, got {value!r}", argument=name)

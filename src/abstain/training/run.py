@@ -1,9 +1,10 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -14,32 +15,45 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.arguments import typed
-from abstain.data import Encoder, LabeledData, fit_encoder, load_encoder
+from abstain.data import Encoder, LabeledData, fit_encoder
+from abstain.embed.choice import Choice
+from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.names import NONE, backbone_named
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger
 from abstain.training import coteaching
 from abstain.training.batches import Batches, resident
 from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.devices import join_processes
-from abstain.training.display import live_display
-from abstain.training.folder import RunFolder, began_with
+from abstain.training.display import Display, live_display
+from abstain.training.from_recipe import held_out_rows
 from abstain.training.history import Row
-from abstain.training.layout import Layout, fastest_layout
-from abstain.training.loop import Loop, Task
+from abstain.training.hooks import Hooks
+from abstain.training.loop import Loop
 from abstain.training.network import (
+    log_scaling,
     network_for,
-    tell_of_scaling,
     warn_of_large_images,
     warn_of_spellings,
     warn_of_values,
 )
 from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
-from abstain.training.sources import check_options, load_sources, plant, recalled, remembered
-from abstain.training.trained import Trained, set_aside
+from abstain.training.run_folder import RunFolder, began_with
+from abstain.training.run_sources import (
+    check_options,
+    load_for,
+    plant,
+    recalled,
+    remembered,
+    wanted_backbone,
+)
+from abstain.training.step_layout import Layout, fastest_layout
+from abstain.training.task import Task
+from abstain.training.trained import Trained
 
-Report = Callable[[str, Row], None]
 _Result = TypeVar("_Result")
 
+_log = logging.getLogger(__name__)
 _EVALUATED_NUMBERS = 2**20
 
 
@@ -48,6 +62,7 @@ def train(
     source: object = None,
     recipe: Recipe | None = None,
     *,
+    backbone: str | None = None,
     test: object = None,
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
@@ -63,6 +78,9 @@ def train(
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
         recipe: How; by default the method `auto`, with sizes that fit the data.
+        backbone: The pretrained network by whose features images and texts are seen: `auto` (one
+            that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
+            default.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
@@ -75,7 +93,7 @@ def train(
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
             `features` may also name an `.npy` with a row of numbers per sample, to be trained on
-            instead of the source's own inputs. `weights` names a column, or a file, that says how
+            instead of the source's own inputs. `weights` names a column, or a file, with how
             much each sample counts: its loss is multiplied by that.
 
     Raises:
@@ -94,22 +112,30 @@ def train(
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
         sources = recalled(about["sources"])
-    data, test_data = _by_all(partial(load_sources, sources), state)
     recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
+    if backbone is not None and about is None:
+        recipe = replace(recipe, backbone=backbone)
+    wanted = wanted_backbone(recipe, model)
+    loaded = _by_all(partial(load_for, sources, wanted, show=show), state)
+    data, test_data = loaded.data, loaded.test
+    recipe = replace(recipe, backbone=loaded.backbone.name)
     recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
     if data.weights is not None and recipe.method == coteaching.METHOD:
-        raise AbstainError(f"weights must be left out for {recipe.method}, which chooses samples")
+        raise AbstainError(
+            f"must be left out for {recipe.method}, which chooses samples", argument="weights"
+        )
     data, manifest = plant(data, recipe)
     if place and about and not began_with(about, data):
         raise AbstainError(
             f"data must be those that the run in {place.path} began with, got others from "
             f"{data.name}: put them back, or start a new run"
         )
-    encoder = load_encoder(place.path) if place and about else fit_encoder(data)
+    fitted = partial(_fitted, data, loaded.backbone, show=show)
+    encoder = load_any_encoder(place.path) if place and about else _by_all(fitted, state)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=about is not None)
     if state.is_main_process and about is None:
-        tell_of_scaling(data)
+        log_scaling(data)
         warn_of_spellings(data)
         for part in (data, test_data):
             if part is not None:
@@ -123,6 +149,7 @@ def train(
     recipe = replace(
         recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
     )
+    reports = _Reports()
     loop = Loop(
         model,
         task,
@@ -137,10 +164,11 @@ def train(
         ),
         layout=layout,
         ledger=Ledger(len(data), state.device),
+        hooks=reports,
         checkpoints=CheckpointFolder(place.path) if place else None,
         save_every=save_every,
     )
-    # Only now, when nothing that the user said can be wrong any more.
+    # Only now, when nothing that the user gave can be wrong any more.
     if place and about is None and state.is_main_process:
         place.begin(
             recipe=recipe,
@@ -152,11 +180,17 @@ def train(
             device=_device_name(state.device),
         )
     state.wait_for_everyone()
-    with _reports(place, loop, show) if state.is_main_process else nullcontext():
+    with ExitStack() as shown:
+        if state.is_main_process:
+            reports.to.append(
+                shown.enter_context(live_display(loop.steps, recipe.epochs or 0, visible=show))
+            )
+            if place is not None:
+                reports.to.append(shown.enter_context(_tensorboard(place)))
         loop.run()
     trained = Trained(
-        model=loop.final_model(),
-        epoch=loop.final_epoch,
+        model=loop.judge.final_model(),
+        epoch=loop.judge.final_epoch(loop.position.epoch),
         encoder=encoder,
         data=data,
         recipe=recipe,
@@ -171,16 +205,28 @@ def train(
     return trained
 
 
+def _fitted(data: LabeledData, backbone: Choice, *, show: bool) -> Encoder:
+    """The encoder of a training, fitted to its data."""
+    if backbone.name == NONE:
+        return fit_encoder(data)
+    _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
+    network = backbone_named(backbone.name, data.kind)
+    return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
+
+
 def _check(recipe: object, model: object, save_every: float) -> None:
     if not isinstance(recipe, Recipe | None):
-        raise AbstainError(f"recipe must be a Recipe, such as Recipe.of('auto'), got {recipe!r}")
+        raise AbstainError(
+            f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}", argument="recipe"
+        )
     if not isinstance(model, torch.nn.Module | None):
         raise AbstainError(
-            f"model must be a torch module, got {model!r}; a network of ours is named in the "
-            "recipe: Recipe.of('auto', model='mlp')"
+            f"must be a torch module, got {model!r}; a network of ours is named in the "
+            "recipe: Recipe.of('auto', model='mlp')",
+            argument="model",
         )
     if not save_every >= 0:  # nor is it a number otherwise
-        raise AbstainError(f"save_every must be at least 0 seconds, got {save_every}")
+        raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 
 
 def _agreed(folder: str, state: PartialState) -> str:
@@ -210,7 +256,7 @@ def _by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
 
 def _about(place: RunFolder | None) -> dict[str, Any]:
     if place is None:
-        raise AbstainError("resume needs the folder of the run to go on with, got none")
+        raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
     return place.about()
 
 
@@ -224,7 +270,7 @@ def _task(
     """The data as batches on the device of this process."""
     assert recipe.batch is not None
     inputs = resident(encoder.encode(data), state.device)
-    aside, rest = set_aside(recipe, len(data))
+    held_out, rest = held_out_rows(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
         return Batches(
@@ -252,7 +298,7 @@ def _task(
         given=data.given.to(state.device),
         true=None if data.true is None else data.true.to(state.device),
         weights=None if data.weights is None else data.weights.to(state.device),
-        hold_out=batches(inputs, aside, large) if len(aside) else None,
+        hold_out=batches(inputs, held_out, large) if len(held_out) else None,
         everything=batches(inputs, torch.arange(len(data)), recipe.batch)
         if recipe.warm_up_ends == "held-out"
         else None,
@@ -272,8 +318,9 @@ def _normalisable(task: Task, model: torch.nn.Module) -> Task:
     least = 2 * task.training.world
     if (batch := min(task.training.size, len(task.training.rows))) < least:
         raise AbstainError(
-            f"batch must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
-            f"each process, got {batch}"
+            f"must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
+            f"each process, got {batch}",
+            argument="batch",
         )
     everything = None if task.everything is None else replace(task.everything, least=least)
     return replace(task, training=replace(task.training, least=least), everything=everything)
@@ -296,27 +343,19 @@ def _agreed_layout(
     return layout
 
 
-@contextmanager
-def _reports(place: RunFolder | None, loop: Loop, visible: bool) -> Iterator[None]:
-    """Show the rows of the history as they come, on the terminal and in TensorBoard."""
-    log: Report = lambda _kind, _row: None  # noqa: E731
-    with ExitStack() as stack:
-        display = stack.enter_context(
-            live_display(loop.steps, loop.recipe.epochs or 0, visible=visible)
-        )
-        if place is not None:
-            log = stack.enter_context(_tensorboard(place))
+class _Reports(Hooks):
+    """Shows the rows of the history as they come, on the terminal and in TensorBoard."""
 
-        def report(kind: str, row: Row) -> None:
+    def __init__(self) -> None:
+        self.to: list[Display] = []
+
+    def on_row(self, kind: str, row: Row) -> None:
+        for display in self.to:
             display(kind, row)
-            log(kind, row)
-
-        loop.report = report
-        yield
 
 
 @contextmanager
-def _tensorboard(place: RunFolder) -> Iterator[Report]:
+def _tensorboard(place: RunFolder) -> Iterator[Display]:
     """Writes rows for TensorBoard, where it is installed: the Parquet files hold the same."""
     try:
         from torch.utils.tensorboard import SummaryWriter

@@ -68,7 +68,7 @@ class SettledStop:
         return dict(vars(self))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become what a state says."""
+        """Take over a state that `state_dict` gave."""
         for name, value in state.items():
             setattr(self, name, value)
 

@@ -1,4 +1,4 @@
-"""When to stop: at the plateau that theory foretells, or when held-out accuracy stops rising.
+"""When to stop: at the plateau that theory predicts, or when held-out accuracy stops rising.
 
 Both rules are fed numbers, one at a time, and answer whether to stop; in words, ``reason``.
 Where several processes train one model, feed all of them the same, reduced numbers.
@@ -68,11 +68,11 @@ class AnalyticalStop:
     have reached the plateau and also lie *clearly* (by five standard errors) below `floor`, the
     least loss of a model that ignores its inputs: log λ where classes are balanced, a little below
     the untrained loss. With many wrong labels these are close together (0.012 at a rate of 0.85,
-    ten classes, payoff 9.99), and a single batch says nothing.
+    ten classes, payoff 9.99), and a single batch is not enough.
 
     Args:
         rate: Share of labels that are wrong, as `abstain.noise` defines it for the kind of noise;
-            None if `noise` is a matrix, which tells.
+            None if `noise` is a matrix, which contains it.
         payoff: The payoff λ of the loss; infinite for plain cross-entropy.
         num_classes: Number of classes m.
         noise: A kind of `abstain.noise` that has a matrix, or the matrix,
@@ -109,7 +109,7 @@ a clean rate of 0.8 to have a plateau to stop at, got 9.99; try 1.95
         window: int = 50,
     ) -> None:
         if window < 1:
-            raise AbstainError(f"window must be at least 1, got {window}")
+            raise AbstainError(f"must be at least 1, got {window}", argument="window")
         matrix = _transition(rate, num_classes, noise)
         shares = _shares(priors, num_classes)
         clean_rate = min(float(shares @ matrix.diagonal()), 1.0)  # sums of shares may round up
@@ -120,7 +120,7 @@ a clean rate of 0.8 to have a plateau to stop at, got 9.99; try 1.95
         self._progress = _Progress()
 
     def update(self, loss: float, samples: int = 1) -> bool:
-        """Take in the mean loss of a batch; say whether to stop.
+        """Take in the mean loss of a batch; whether to stop.
 
         Args:
             loss: Mean loss of the batch.
@@ -135,11 +135,12 @@ a clean rate of 0.8 to have a plateau to stop at, got 9.99; try 1.95
         value = float(loss)
         if not math.isfinite(value):
             raise AbstainError(
-                f"loss must be finite, got {value} at update {progress.updates + 1}: "
-                "training has diverged; lower the learning rate"
+                f"must be finite, got {value} at update {progress.updates + 1}: "
+                "training has diverged; lower the learning rate",
+                argument="loss",
             )
         if samples < 1:
-            raise AbstainError(f"samples must be at least 1, got {samples}")
+            raise AbstainError(f"must be at least 1, got {samples}", argument="samples")
         progress.add(value, float(samples), decay=1 - 1 / self.window)
         progress.stopped = (
             progress.updates >= self.window
@@ -211,7 +212,7 @@ class ValidationStop:
 
     def __init__(self, patience: int = 5) -> None:
         if patience < 1:
-            raise AbstainError(f"patience must be at least 1, got {patience}")
+            raise AbstainError(f"must be at least 1, got {patience}", argument="patience")
         self.patience = patience
         self._record = _Record()
 
@@ -231,7 +232,7 @@ class ValidationStop:
         return self._record.best
 
     def update(self, accuracy: float) -> bool:
-        """Take in the accuracy after an epoch; say whether to stop.
+        """Take in the accuracy after an epoch; whether to stop.
 
         Args:
             accuracy: Accuracy on held-out samples; a tie with the best is not better.
@@ -244,7 +245,9 @@ class ValidationStop:
             return True
         value = float(accuracy)
         if not math.isfinite(value):
-            raise AbstainError(f"accuracy must be finite, got {value} at epoch {record.epoch + 1}")
+            raise AbstainError(
+                f"must be finite, got {value} at epoch {record.epoch + 1}", argument="accuracy"
+            )
         record.epoch += 1
         if value > record.best:
             record.best, record.best_epoch = value, record.epoch
@@ -278,15 +281,21 @@ def _transition(
 ) -> npt.NDArray[np.float64]:
     if isinstance(noise, str):
         if rate is None:
-            raise AbstainError(f"rate must be given for {noise} noise, got None")
+            raise AbstainError(f"must be given for {noise} noise, got None", argument="rate")
         if noise not in TRANSITIONS:
-            raise AbstainError(f"noise must be one of {', '.join(TRANSITIONS)}, got {noise!r}")
+            raise AbstainError(
+                f"must be one of {', '.join(TRANSITIONS)}, got {noise!r}", argument="noise"
+            )
         return transition(noise, num_classes, rate)
     if rate is not None:
-        raise AbstainError(f"rate must be None where noise is a matrix, which tells, got {rate}")
+        raise AbstainError(
+            f"must be None where noise is a matrix, which contains it, got {rate}", argument="rate"
+        )
     matrix = check_transition(noise)
     if len(matrix) != num_classes:
-        raise AbstainError(f"noise must have {num_classes} rows, one per class, got {len(matrix)}")
+        raise AbstainError(
+            f"must have {num_classes} rows, one per class, got {len(matrix)}", argument="noise"
+        )
     return matrix
 
 
@@ -295,7 +304,9 @@ def _shares(priors: npt.ArrayLike | None, num_classes: int) -> npt.NDArray[np.fl
         return np.full(num_classes, 1 / num_classes)
     shares = np.asarray(priors, dtype=np.float64)
     if shares.shape != (num_classes,) or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-5:
-        raise AbstainError(f"priors must be {num_classes} shares that sum to 1, got {priors}")
+        raise AbstainError(
+            f"must be {num_classes} shares that sum to 1, got {priors}", argument="priors"
+        )
     return shares
 
 
@@ -308,18 +319,21 @@ def _check_payoff(
     try:
         low, high = theory.stoppable_payoffs(clean_rate, num_classes, kind)
     except AbstainError as error:
-        raise AbstainError(f"rate must leave a plateau to stop at: {error}") from None
+        raise AbstainError(f"must leave a plateau to stop at: {error}", argument="rate") from None
     if not (low < payoff < high or payoff == math.inf):
         remedy = theory.suggested_payoff(clean_rate, num_classes, kind)
         raise AbstainError(
-            f"payoff must lie in ({low:.4g}, {high:.4g}), or be infinite, for {num_classes} "
+            f"must lie in ({low:.4g}, {high:.4g}), or be infinite, for {num_classes} "
             f"classes and a clean rate of {clean_rate:.4g} to have a plateau to stop at, "
-            f"got {payoff:.6g}; try {remedy:.6g}"
+            f"got {payoff:.6g}; try {remedy:.6g}",
+            argument="payoff",
         )
 
 
 def _check_state(state: Mapping[str, Any], owner: type) -> Mapping[str, Any]:
     expected = {field.name for field in fields(owner)}
     if set(state) != expected:
-        raise AbstainError(f"state must have the keys {sorted(expected)}, got {sorted(state)}")
+        raise AbstainError(
+            f"must have the keys {sorted(expected)}, got {sorted(state)}", argument="state"
+        )
     return state

@@ -6,7 +6,7 @@ comes twice in an epoch, and the loop looks at its end at the latest.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -16,8 +16,10 @@ from abstain.scores.ledger import Ledger
 from abstain.training.history import Row
 from abstain.training.objective import Objective
 
-# A guarded payoff has no bound; its mean is to be read by people.
-_LOG_PAYOFF_SHOWN = 50.0
+LOG_PAYOFF_SHOWN = 50.0
+"""The most that counts: a guarded payoff has no bound, and its mean is to be read by people."""
+# A model that gives the labels a probability of e^−1000000 has not merely a high loss.
+_DIVERGED = 1e6
 SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "corrupt", "samples")
 """What is added up over the samples of a step."""
 
@@ -57,7 +59,7 @@ class Tally:
         corrupt = zeros if self.true is None else 1 - right
         classes = logits[:, :-1]  # compared with the largest: argmax takes ten times longer
         correct = classes.gather(-1, given.unsqueeze(-1)).squeeze(-1) == classes.amax(-1)
-        log_payoff = zeros if payoff is None else payoff.log().clamp(max=_LOG_PAYOFF_SHOWN)
+        log_payoff = zeros if payoff is None else payoff.log().clamp(max=LOG_PAYOFF_SHOWN)
         columns = (losses, correct, stake(logits), log_payoff, losses * right, right, corrupt)
         table = torch.stack([x.to(losses.dtype) for x in (*columns, zeros + 1)], -1)
         return torch.stack([step.sum(0) for step in torch.split(table, sizes)])
@@ -80,7 +82,21 @@ class Tally:
         self._steps = list(zip(*split, strict=True))
 
 
-def means(sums: list[float]) -> Row:
+def no_sums() -> list[float]:
+    """The sums of no samples."""
+    return [0.0] * len(SUMS)
+
+
+def has_diverged(loss: float) -> bool:
+    """Whether a mean loss is beyond all that a model in training could have.
+
+    >>> has_diverged(9.0), has_diverged(math.nan)
+    (False, True)
+    """
+    return not loss < _DIVERGED
+
+
+def means(sums: Sequence[float]) -> Row:
     """Sums over samples as means; what there was nothing of is left out.
 
     >>> means([4.6, 1, 1.8, 0, 0, 0, 0, 2])

@@ -10,9 +10,10 @@ from abstain.data import Encoder, LabeledData
 from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 from abstain.support.wording import many
-from abstain.training.folder import RunFolder
+from abstain.training.from_recipe import held_out_rows
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
+from abstain.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,20 +55,10 @@ class Trained:
         return HeldOut(
             epoch=int(best["epoch"]),
             accuracy=best["validation_accuracy"],
-            rows=set_aside(self.recipe, len(self.data))[0].numpy(),
+            rows=held_out_rows(self.recipe, len(self.data))[0].numpy(),
         )
 
     def summary(self) -> dict[str, Any]:
         """The outcome in a few plain values; what is not a number is left out."""
         figures = {name: x for name, x in self.history.epochs[self.epoch - 1].items() if x == x}
         return {"outcome": self.outcome, "samples": len(self.data), **figures}
-
-
-def set_aside(recipe: Recipe, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Held-out rows, if any, and the others."""
-    aside = recipe.held_out(samples)
-    if not aside:
-        return torch.arange(0), torch.arange(samples)
-    generator = torch.Generator().manual_seed(recipe.seed_order)
-    order = torch.randperm(samples, generator=generator)
-    return order[:aside], order[aside:]

@@ -104,5 +104,5 @@ class Trust:
         return {"memory": self._memory}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Become what a state says."""
+        """Take over a state that `state_dict` gave."""
         self._memory.copy_(state["memory"])

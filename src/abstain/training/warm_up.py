@@ -6,7 +6,7 @@ as well, but each in its own way: what was memorised elsewhere does not predict 
 
 Where most labels are wrong that loss hardly moves, and turns while beliefs are still being formed.
 So the model is taken not from the epoch of the least loss but from the last one whose losses,
-sample by sample, cannot be told from those.
+sample by sample, do not differ from those by more than chance.
 """
 
 import math
@@ -23,9 +23,9 @@ _LONGEST = 2 / 3
 # Held-out labels: a twentieth, but at least so many, and at most a fifth of the data.
 _HELD_OUT_SHARE, _HELD_OUT_LEAST, _HELD_OUT_MOST = 0.05, 200, 0.2
 # An epoch is as good as the best if its losses are higher by at most so many standard errors.
-_TOLD_APART = 1.0
+_WITHIN_CHANCE = 1.0
 # As shares of the loss of the untaught: more than a slight rise of the held-out loss is not
-# forgiven, however few samples tell of it, and a slight fall is not much of a beginning; a clear
+# forgiven, however few samples show it, and a slight fall is not much of a beginning; a clear
 # rise is no chance.
 _SLIGHT, _CLEAR = 0.01, 0.1
 # Standard errors by which more labels are met than a guess would meet, to be no chance.
@@ -120,7 +120,7 @@ class WarmUp:
     def _is_as_good(self, rises: Tensor) -> bool:
         """Whether the losses of samples have risen by no more than chance would make them."""
         error = float(rises.std(correction=0)) / math.sqrt(len(rises))
-        return float(rises.mean()) <= min(_TOLD_APART * error, _SLIGHT * self.untaught)
+        return float(rises.mean()) <= min(_WITHIN_CHANCE * error, _SLIGHT * self.untaught)
 
     def check(self, train_accuracy: float) -> bool:
         """Take in the share of labels that an epoch after the warm-up met; whether all is well."""
@@ -163,7 +163,7 @@ class WarmUp:
         return {k: None if v == math.inf else v for k, v in values.items()}
 
     def load_state_dict(self, state: Mapping[str, Any], best_losses: Tensor | None) -> None:
-        """Become what a state says."""
+        """Take over a state that `state_dict` gave."""
         for name, value in state.items():
             setattr(self, name, math.inf if value is None else value)
         self.best_losses = best_losses

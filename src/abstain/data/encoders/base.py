@@ -1,0 +1,91 @@
+"""What every encoder is: fitted once, saved with the model, applied to whatever comes later."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from torch import Tensor
+
+from abstain.data.contract import Inputs, Kind, LabeledData
+from abstain.data.inputs import take
+from abstain.errors import DataError
+
+FILE = "encoder.json"
+
+
+class Encoder(ABC):
+    """Inputs to what a model sees, in two steps: once on the host, then per batch on the device."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    """The columns that the inputs were read from, to be read again from new data."""
+    categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Of columns that hold categories: those of the training data."""
+
+    @property
+    def sees(self) -> Kind:
+        """The kind of what the model is given: features of a backbone are a table."""
+        return self.kind
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample as the model sees it."""
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """A tensor for inputs in memory; for lazy inputs something lazy that gives tensors.
+
+        Give the `LabeledData` rather than its inputs where there is one: its column names let a
+        table's columns be put in order and missed by name.
+        """
+        if not isinstance(data, LabeledData):
+            return self._encode(data, ())
+        self.check_kind(data)
+        return self._encode(data.inputs, data.columns)
+
+    def check_kind(self, data: LabeledData) -> None:
+        """Raise for images where the model knows texts, and the like."""
+        if data.kind != self.kind:
+            raise DataError(
+                f"{data.name} must hold what the model was trained on ({self.kind}), "
+                f"got {data.kind}"
+            )
+
+    def to_model(self, batch: Tensor) -> Tensor:
+        """An encoded batch, on the device, as the model takes it; the identity by default."""
+        return batch
+
+    @abstractmethod
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the encoder into a folder, from which `load_encoder` reads it."""
+
+    @abstractmethod
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
+        """Encode inputs whose columns, where they have any, are known."""
+
+    @abstractmethod
+    def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
+        """Encode one sample of lazy inputs; `order` says where a table's columns stand."""
+
+
+@dataclass(frozen=True)
+class LazyEncoded:
+    """Lazy inputs that are encoded when asked for; a map-style dataset of tensors."""
+
+    inputs: Inputs
+    encoder: Encoder
+    order: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        return self.encoder.encode_one(self.inputs[index], self.order)
+
+    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
+        """Many samples at once, which a torch DataLoader asks for when it can."""
+        return [
+            self.encoder.encode_one(sample, self.order) for sample in take(self.inputs, indices)
+        ]

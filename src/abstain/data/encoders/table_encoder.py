@@ -1,0 +1,244 @@
+"""Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from abstain.data.contract import Inputs, Kind, LabeledData
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.spread import is_beyond, spread_of
+from abstain.data.encoders.table_checks import check_dates, check_no_texts, is_date, is_number
+from abstain.data.inputs import blocks, check_finite
+from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, many, some
+
+_MOST_CATEGORIES = 256
+"""Of one column: each becomes an input of the network."""
+_FORMS = {
+    "write dates as 2024-02-29": re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}( .*)?"),
+    "write numbers as 1234.5": re.compile(r"[^\w.]*\d[\d.,' ]*[^\w.]*"),  # $1,234.50 and 12%
+}
+"""Forms of texts that are probably dates or numbers, but that the reader cannot be sure of."""
+
+
+@dataclass(frozen=True)
+class TableEncoder(Encoder):
+    """Remembers names, order, mean and spread of the columns, and their categories.
+
+    What a model sees of a row: its numbers, missing ones as the mean; a 0 or 1 for every category;
+    and for every column that had gaps in training, a 0 or 1 that says whether the value is missing.
+    """
+
+    mean: Tensor
+    std: Tensor
+    columns: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gaps: tuple[int, ...] = ()
+    """Columns with missing values, by number."""
+    dates: tuple[str, ...] | None = None
+    """Columns of dates, which are numbers too; None for an encoder of an earlier version."""
+    limit: Tensor | None = None
+    """How far from 0 numbers may go; None for an encoder of an earlier version: no limit."""
+    kind: Kind = "table"
+
+    @classmethod
+    def fit(cls, data: LabeledData) -> Self:
+        """Mean and spread of the columns that hold values, and which of them had gaps."""
+        _check_repeated(data)
+        spread = spread_of(data.inputs)
+        # Of a column without a value nothing is learnt; where none has a name, none is left out.
+        used = ((spread.missing < len(data)) | (not data.columns)).nonzero().flatten()
+        if not len(used):
+            raise DataError(
+                f"feature columns of {data.name} must hold values, got none in {some(data.columns)}"
+            )
+        columns = tuple(data.columns[k] for k in used.tolist()) if data.columns else ()
+        return cls(
+            mean=spread.mean[used],
+            std=spread.std[used],
+            columns=columns,
+            categories={x: known for x, known in data.categories.items() if x in columns},
+            gaps=tuple(spread.missing[used].nonzero().flatten().tolist()),
+            dates=data.dates,
+            limit=spread.limit[used],
+        )
+
+    @classmethod
+    def restore(cls, about: dict[str, Any]) -> Self:
+        """Rebuild from what `save` wrote; earlier encoders know less than mean, std and columns."""
+        mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
+        categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
+        gaps = tuple(about.get("gaps", ()))
+        dates = tuple(about["dates"]) if "dates" in about else None
+        limit = torch.tensor(about["limit"]) if "limit" in about else None
+        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates, limit)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The numbers, categories and gaps of a row."""
+        categories = sum(len(known) - 1 for known in self.categories.values())
+        return (len(self.mean) + categories + len(self.gaps),)
+
+    def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
+        """One row, its columns put in order."""
+        return self._encoded(torch.as_tensor(sample, dtype=torch.float32)[None, list(order)])[0]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write encoder.json."""
+        about = {
+            "kind": self.kind,
+            "columns": self.columns,
+            "mean": self.mean.tolist(),
+            "std": self.std.tolist(),
+            "categories": self.categories,
+            "gaps": self.gaps,
+        }
+        if self.dates is not None:
+            about["dates"] = self.dates
+        if self.limit is not None:
+            about["limit"] = self.limit.tolist()
+        (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """The numbers of each row; new categories and the training's must be numbered alike."""
+        if isinstance(data, LabeledData):
+            check_no_texts(data, self.columns, self.categories, self.dates)
+            self.check_kind(data)
+            check_dates(data, self.columns, self.dates)
+            self._check_categories(data)
+        return super().encode(data)
+
+    def _check_categories(self, data: LabeledData) -> None:
+        # A column that is not there is named later.
+        shared = [x for x in self.categories if x in data.columns or not data.columns]
+        if any(tuple(data.categories.get(name, ())) != self.categories[name] for name in shared):
+            raise DataError(
+                "must be numbered as those of the training data",
+                argument="categories",
+                remedy="load the new data with {categories}",
+                categories=None,
+            )
+
+    def too_far(self, data: LabeledData) -> list[str]:
+        """Columns with values beyond the limit, each with the first of them.
+
+        >>> rows = torch.arange(40.0)[:, None]
+        >>> rows[7] = 1e30
+        >>> data = LabeledData(inputs=rows, given=torch.zeros(40, dtype=torch.int64), kind="table",
+        ...                    classes=("a",), ids=[str(k) for k in range(40)], columns=("size",))
+        >>> TableEncoder.fit(data).too_far(data)
+        ['size (1e+30 in row 7)']
+        """
+        if self.limit is None:
+            return []
+        order = list(self._order(data.columns, len(self.mean)))
+        count = torch.zeros(len(self.mean), dtype=torch.int64)
+        first: dict[int, tuple[int, float]] = {}
+        start = 0
+        for rows in blocks(data.inputs):
+            values = rows[:, order].float()
+            far = is_beyond(self._standardised(values), self.limit)
+            count += far.sum(0)
+            for k in far.any(0).nonzero().flatten().tolist():
+                row = int(far[:, k].nonzero()[0])
+                first.setdefault(k, (start + row, float(values[row, k])))
+            start += len(rows)
+        found = []
+        for k, name in self._numbered():
+            if k in first and name not in self.categories:
+                row, value = first[k]
+                read = data.read(name, value)
+                shown = f"{read:.7g}" if isinstance(read, float) else read
+                more = f" and {int(count[k]) - 1:,} more" if count[k] > 1 else ""
+                found.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
+        return found
+
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
+        if len(inputs) == 0:
+            return torch.empty((0, *self.input_shape))
+        order = self._order(columns, len(torch.as_tensor(inputs[0])))
+        if not isinstance(inputs, Tensor):
+            return LazyEncoded(inputs, self, order)
+        rows = inputs[:, list(order)].float()
+        whole = [
+            k for k, name in self._numbered() if k not in self.gaps and name not in self.categories
+        ]
+        names = [self.columns[k] for k in whole] if self.columns else ()
+        check_finite(rows[:, whole], names, where="the new data")
+        return self._encoded(rows)
+
+    def _encoded(self, rows: Tensor) -> Tensor:
+        """Rows whose columns are in order, as the model sees them."""
+        numbers = self._standardised(rows)
+        if self.limit is not None:
+            numbers = numbers.clamp(-self.limit, self.limit)
+        if not self.gaps and not self.categories:
+            return numbers
+        missing = rows.isnan()
+        parts = []
+        for k, name in self._numbered():
+            if name in self.categories:
+                # A category that training did not have is missing: none of those it had.
+                numbered = torch.arange(len(self.categories[name]))
+                parts.append((rows[:, k, None] == numbered).float())
+            else:
+                parts.append(numbers[:, k, None].masked_fill(missing[:, k, None], 0.0))
+        return torch.cat([*parts, missing[:, list(self.gaps)].float()], dim=1)
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        return (rows - self.mean) / self.std
+
+    def _numbered(self) -> list[tuple[int, str]]:
+        return list(enumerate(self.columns or [""] * len(self.mean)))
+
+    def _order(self, columns: Sequence[str], width: int) -> tuple[int, ...]:
+        """Where the columns of the model stand in the new data; in order if they have no names."""
+        if self.columns and columns:
+            missing = [name for name in self.columns if name not in columns]
+            if missing:
+                unused = [name for name in columns if name not in self.columns]
+                raise DataError(
+                    f"new data must have the columns of the training data, got none called "
+                    f"{some(missing)}{did_you_mean(missing[0], unused)}"
+                )
+            return tuple(list(columns).index(name) for name in self.columns)
+        if width != len(self.mean):
+            raise DataError(
+                f"new data must have {many(len(self.mean), 'column')} as the training data had, "
+                f"got {width}"
+            )
+        return tuple(range(width))
+
+
+def _check_repeated(data: LabeledData) -> None:
+    """Raise where texts are not categories, as hardly any two rows have the same."""
+    for name, known in data.categories.items():
+        if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
+            words = [text for text in known if not is_number(text) and not is_date(text)]
+            if len(words) < len(known) / 2:
+                found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
+                remedy = "leave such values empty" if words else "convert it to numbers"
+                raise DataError(
+                    f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
+                    f"{found}",
+                    remedy=f"{remedy}, or leave it out with {{ignore}}",
+                    ignore=name,
+                )
+            forms = [form for form, like in _FORMS.items() if all(map(like.fullmatch, known))]
+            written = "".join(f"{form}; " for form in forms[:1])
+            raise DataError(
+                f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
+                f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
+                f"ones in {many(len(data), 'row')} ({some(known, 3)})",
+                remedy=f"{written}leave it out with {{ignore}}, or train on it alone, as text, "
+                "with {features}",
+                ignore=name,
+                features=name,
+            )

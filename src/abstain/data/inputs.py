@@ -1,0 +1,113 @@
+"""Inputs of any source, in memory or lazy: read in blocks, checked, fingerprinted."""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from abstain.data.contract import Inputs, LabeledData
+from abstain.errors import DataError
+from abstain.support.wording import many, some
+
+BLOCK = 1 << 14
+
+
+def blocks(inputs: Inputs) -> Iterator[Tensor]:
+    """Numeric inputs in blocks that fit in memory, whether they all do or not."""
+    if isinstance(inputs, Tensor):
+        yield from (inputs[start : start + BLOCK] for start in range(0, len(inputs), BLOCK))
+        return
+    everything = range(len(inputs))
+    as_tensor = getattr(inputs, "as_tensor", None)  # as lazy tables have it
+    for start in everything[::BLOCK]:
+        indices = everything[start : start + BLOCK]
+        if as_tensor is not None:
+            yield as_tensor(indices)
+        else:
+            yield torch.stack([torch.as_tensor(sample) for sample in take(inputs, indices)])
+
+
+def take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
+    """Several samples, at once where the inputs can do that."""
+    several = getattr(inputs, "__getitems__", None)
+    taken: Sequence[object] = several(indices) if several else [inputs[i] for i in indices]
+    return taken
+
+
+def check_finite(
+    features: Tensor,
+    columns: Sequence[str] = (),
+    *,
+    where: object,
+    first_row: int = 0,
+    may_lack: bool = False,
+) -> None:
+    """Raise with the first column that holds infinity (or NaN, unless values may be missing)."""
+    if not features.is_floating_point() or bool(features.isfinite().all()):
+        return
+    wrong = ~features.reshape(len(features), -1).isfinite()
+    if may_lack:
+        wrong &= ~features.isnan()
+        if not wrong.any():
+            return
+    column = int(wrong.any(dim=0).nonzero()[0])
+    rows = (wrong[:, column].nonzero().flatten() + first_row).tolist()
+    named = repr(columns[column]) if columns else str(column)
+    others = int(wrong.any(dim=0).sum()) - 1
+    more = f" ({many(others, 'other column')} too)" if others else ""
+    what = "infinity, or more than 3.4e38," if may_lack else "NaN or infinity"
+    raise DataError(
+        f"features of {where} must be finite, got {what} in column {named}, "
+        f"{'row' if len(rows) == 1 else 'rows'} {some(rows)}{more}; fill these values in, or leave "
+        "out the rows or the column"
+    )
+
+
+def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
+    """A number per sample, equal where the inputs are: 64 bits, so that chance makes no pairs.
+
+    Texts are compared without their case and spacing; images that are decoded lazily by the bytes
+    of their files, which saves decoding them all again.
+
+    >>> import torch
+    >>> data = LabeledData(inputs=["Fine film", "fine  film", "bad"], given=torch.tensor([0, 1, 1]),
+    ...                    classes=("good", "bad"), ids=("a", "b", "c"), kind="text")
+    >>> first, second, third = fingerprints(data)
+    >>> bool(first == second), bool(first == third)
+    (True, False)
+    """
+    everything = range(len(data))
+    digests = (blake2b(_plain(x, data), digest_size=8).digest() for x in contents(data, everything))
+    return np.frombuffer(b"".join(digests), dtype=np.int64)
+
+
+def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
+    """What each of some samples in a row is, in bytes; images that are decoded lazily by file."""
+    inputs = data.inputs
+    encoded = getattr(inputs, "encoded", None)  # as lazy images have it
+    if encoded is not None:
+        yield from map(encoded, rows)
+    elif isinstance(inputs, Tensor):
+        yield from (row.tobytes() for row in inputs[rows.start : rows.stop].contiguous().numpy())
+    elif (as_tensor := getattr(inputs, "as_tensor", None)) is not None:  # as lazy tables have it
+        for start in rows[::BLOCK]:
+            block = as_tensor(range(start, min(start + BLOCK, rows.stop)))
+            yield from (row.tobytes() for row in block.numpy())
+    else:
+        for index in rows:
+            sample = inputs[index]
+            if isinstance(sample, str):
+                yield sample.encode("utf-8", "surrogatepass")
+            else:
+                yield np.asarray(sample).tobytes()
+
+
+def _plain(content: bytes, data: LabeledData) -> bytes:
+    """A text without case and spacing; anything else as it is."""
+    if data.kind != "text":
+        return content
+    text = content.decode("utf-8", "surrogatepass")
+    return " ".join(text.lower().split()).encode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""Readers: a module for each form of source, each gives `LabeledData`."""

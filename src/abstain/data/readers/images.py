@@ -1,0 +1,297 @@
+"""Encoded images to uint8 tensors (channels, height, width): all at once, or one when asked for."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from abstain.data.contract import Inputs
+from abstain.errors import DataError
+from abstain.support.optional import require
+from abstain.support.wording import many, some
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+_CHUNK = 256
+_QUICK = 64  # pixels a side, with which a small network trains in minutes on a CPU
+_T = TypeVar("_T")
+
+
+class Blobs(Protocol):
+    """Encoded images by number."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> bytes: ...
+    def subset(self, keep: Sequence[int]) -> Self:
+        """The same images, fewer of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Images:
+    """What became of the blobs: the inputs, the blobs that were kept, and the ids that were not."""
+
+    inputs: Inputs
+    keep: list[int]
+    skipped: tuple[str, ...]
+    scaled: bool = False
+    """Whether they had several sizes and were scaled to one that nobody asked for."""
+
+
+@dataclass(frozen=True)
+class LazyImages:
+    """Images that are decoded one by one, for data that do not fit in memory."""
+
+    blobs: Blobs
+    channels: int | None
+    resize: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.blobs)
+
+    def subset(self, rows: Sequence[int]) -> "LazyImages":
+        """Some of the images."""
+        return replace(self, blobs=self.blobs.subset(rows))
+
+    def encoded(self, index: int) -> bytes:
+        """One image as its file has it."""
+        return self.blobs[index]
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        try:
+            return torch.from_numpy(decode(self.blobs[index], self.channels, self.resize))
+        except IndexError:
+            raise
+        except Exception as error:  # its header was whole: what follows is not
+            raise DataError(
+                f"image {index} must be readable, got: {error}; replace it or take it out"
+            ) from error
+
+
+def decode(
+    blob: bytes, channels: int | None = None, resize: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """One image as uint8 (channels, height, width): grey stays one channel by default.
+
+    Args:
+        blob: the encoded image.
+        channels: 1 or 3; None keeps grey grey and makes everything else RGB.
+        resize: (height, width) to scale to.
+    """
+    image = _upright(blob, None if resize is None else max(resize))
+    grey = channels == 1 or (channels is None and _is_grey(image))
+    if image.mode.startswith("I"):  # 16 bits: keep the upper eight, PIL would clip
+        image = _from_array((np.asarray(image) >> 8).astype(np.uint8))
+    image = image.convert("L" if grey else "RGB")
+    if resize is not None and image.size != (resize[1], resize[0]):
+        image = image.resize((resize[1], resize[0]))
+    array = np.array(image, dtype=np.uint8)
+    return array[None] if grey else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def read_images(
+    blobs: Blobs,
+    ids: Sequence[str],
+    *,
+    image_size: int | tuple[int, int] | None,
+    skip_bad: bool,
+    memory_budget: int,
+    where: str,
+    own_size: bool = False,
+) -> Images:
+    """Decode all images when they fit in the budget; else look at each header and stay lazy.
+
+    Images of several sizes are scaled to `image_size`, or to a common size by default; with
+    `own_size`, each keeps its own.
+    """
+    require("PIL", "an image")
+    if len(blobs) == 0:
+        raise DataError(f"{where} must hold images, got none")
+    if own_size:
+        own = _lazy(blobs, ids, None, skip_bad=skip_bad, where=where, own_size=True)
+        assert own is not None
+        return own
+
+    def read(resize: tuple[int, int] | None) -> Images | None:
+        way = _lazy if _decoded_bytes(blobs, resize) > memory_budget else _eager
+        return way(blobs, ids, resize, skip_bad=skip_bad, where=where)
+
+    images = read(_pair(image_size))
+    if images is None:
+        scaled = read(_common_size(blobs))
+        assert scaled is not None  # of one size now
+        images = replace(scaled, scaled=True)
+    return images
+
+
+def list_images(
+    blobs: Blobs,
+    ids: Sequence[str],
+    *,
+    image_size: int | tuple[int, int] | None,
+    skip_bad: bool,
+    memory_budget: int,
+    where: str,
+    own_size: bool = False,
+) -> Images:
+    """Images to be shown, each decoded when asked for; only bad ones to be left out are sought."""
+    require("PIL", "an image")
+    headers = _parallel(_header, blobs) if skip_bad else ()
+    bad = {index for index, header in enumerate(headers) if isinstance(header, Exception)}
+    keep = [index for index in range(len(blobs)) if index not in bad]
+    kept = blobs.subset(keep) if bad else blobs
+    inputs = LazyImages(kept, None, _pair(image_size))
+    return Images(inputs, keep, tuple(ids[index] for index in sorted(bad)))
+
+
+def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    return (size, size) if isinstance(size, int) else size
+
+
+def _common_size(blobs: Blobs) -> tuple[int, int]:
+    """The median height and width, but no more than what is quick."""
+    headers = [found for found in _parallel(_header, blobs) if not isinstance(found, Exception)]
+    height, width = (int(np.median([found[side] for found in headers])) for side in (0, 1))
+    return min(_QUICK, height), min(_QUICK, width)
+
+
+def _eager(
+    blobs: Blobs,
+    ids: Sequence[str],
+    resize: tuple[int, int] | None,
+    *,
+    skip_bad: bool,
+    where: str,
+) -> Images | None:
+    """All images, decoded; None where they have several sizes."""
+    keep: list[int] = []
+    bad: list[int] = []
+    inputs = torch.empty(0, dtype=torch.uint8)
+    for index, array in enumerate(_parallel(lambda blob: decode(blob, None, resize), blobs)):
+        if isinstance(array, Exception):
+            bad.append(index)
+            continue
+        if not keep:
+            inputs = torch.empty((len(blobs), *array.shape), dtype=torch.uint8)
+        elif array.shape[1:] != inputs.shape[2:]:
+            return None
+        elif len(array) > inputs.shape[1]:  # the first colour image among grey ones
+            inputs = inputs.expand(-1, len(array), -1, -1).contiguous()
+        inputs[len(keep)] = torch.from_numpy(array)  # grey spreads over three channels
+        keep.append(index)
+    skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
+    return Images(inputs[: len(keep)], keep, skipped)
+
+
+def _lazy(
+    blobs: Blobs,
+    ids: Sequence[str],
+    resize: tuple[int, int] | None,
+    *,
+    skip_bad: bool,
+    where: str,
+    own_size: bool = False,
+) -> Images | None:
+    """All images, to be decoded when asked for; None where they have several sizes."""
+    keep, bad, grey = [], [], True
+    sizes = set()
+    for index, header in enumerate(_parallel(_header, blobs)):
+        if isinstance(header, Exception):
+            bad.append(index)
+        else:
+            keep.append(index)
+            sizes.add(resize or header[:2])
+            grey = grey and header[2]
+    if len(sizes) > 1 and not own_size:
+        return None
+    skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
+    kept = blobs.subset(keep) if bad else blobs
+    return Images(LazyImages(kept, 1 if grey else 3, resize), keep, skipped)
+
+
+def _decoded_bytes(blobs: Blobs, resize: tuple[int, int] | None) -> int:
+    """The memory that all images would take, judged by the first one that can be read."""
+    for index in range(min(len(blobs), 100)):
+        try:
+            first = decode(blobs[index], None, resize)
+        except Exception:  # whatever a broken file makes the decoder raise: it is named later
+            continue
+        return first.size * len(blobs)
+    return 0
+
+
+def _parallel(work: Callable[[bytes], _T], blobs: Blobs) -> Iterator[_T | Exception]:
+    """Results in order, an exception in the place of what failed; PIL decodes without the GIL."""
+
+    def chunk(start: int) -> list[_T | Exception]:
+        results: list[_T | Exception] = []
+        for index in range(start, min(start + _CHUNK, len(blobs))):
+            try:
+                results.append(work(blobs[index]))
+            except Exception as error:
+                results.append(error)
+        return results
+
+    with ThreadPoolExecutor() as pool:
+        for results in pool.map(chunk, range(0, len(blobs), _CHUNK)):
+            yield from results
+
+
+def _header(blob: bytes) -> tuple[int, int, bool]:
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(blob))
+    height, width = image.height, image.width
+    if _turned(image) >= 5:  # by a quarter
+        height, width = width, height
+    return height, width, _is_grey(image)
+
+
+def _upright(blob: bytes, side: int | None = None) -> "Image":
+    """An image as the camera saw it, not smaller than `side` unless it is."""
+    from PIL import Image, ImageOps
+
+    image: Image.Image = Image.open(io.BytesIO(blob))
+    if side is not None:
+        # A photo of 12 megapixels is read ten times as fast where an eighth of its side will do.
+        image.draft(None, (side, side))
+    return ImageOps.exif_transpose(image) if _turned(image) != 1 else image
+
+
+def _turned(image: "Image") -> int:
+    """How a camera was held, from 1 (upright) to 8; only formats of cameras hold it."""
+    turned = image.getexif().get(0x0112, 1) if image.format in ("JPEG", "MPO") else 1
+    return turned if turned in range(1, 9) else 1
+
+
+def _is_grey(image: "Image") -> bool:
+    return image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+
+
+def _from_array(array: NDArray[np.uint8]) -> "Image":
+    from PIL import Image
+
+    return Image.fromarray(array)
+
+
+def _check_readable(
+    bad: list[int], count: int, ids: Sequence[str], *, skip_bad: bool, where: str
+) -> tuple[str, ...]:
+    names = tuple(ids[index] for index in bad)
+    if bad and not skip_bad:
+        raise DataError(
+            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}",
+            remedy="replace them, or leave them out with {skip_bad}",
+            skip_bad=True,
+        )
+    if len(bad) == count:
+        raise DataError(f"{where} must hold readable images, got none among {many(count, 'file')}")
+    return names

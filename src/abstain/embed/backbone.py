@@ -1,0 +1,173 @@
+"""What every backbone is: a pretrained network that turns images or texts into rows of numbers."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from abstain.data import Kind, LabeledData
+
+_SMALL_IMAGE, _SMALL_INPUT = 64, 160
+"""Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
+
+
+class Backbone(ABC):
+    """A pretrained network, frozen.
+
+    A backbone is given samples as people know them and does the rest: scaling, normalising,
+    splitting into tokens, pooling.
+    """
+
+    kind: ClassVar[Kind]
+    name: str
+    """As a user names it: `small:wordllama`, `timm:resnet50`."""
+    identity: str
+    """What decides its features besides the samples: weights and preprocessing."""
+
+    @abstractmethod
+    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+        """Features (samples, columns) as float32, on the device."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ImageBackbone(Backbone):
+    """A network for images of a fixed size, with the normalisation that it was trained with."""
+
+    kind = "image"
+    name: str
+    identity: str
+    network: nn.Module
+    """Normalised images (N, 3, height, width) to features (N, columns)."""
+    size: int
+    """Height and width of the images that it takes."""
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    any_size: bool = False
+    """Whether it takes images of other sizes too, as networks of convolutions do."""
+
+    def for_images(self, height: int, width: int) -> Self:
+        """The backbone for images of this size: small ones need fewer pixels."""
+        if self.any_size and max(height, width) <= _SMALL_IMAGE and self.size > _SMALL_INPUT:
+            return replace(self, size=_SMALL_INPUT, identity=f"{self.identity}@{_SMALL_INPUT}")
+        return self
+
+    def for_data(self, data: LabeledData) -> Self:
+        """The backbone for the images of a data set, judged by its first one."""
+        height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
+        return self.for_images(height, width)
+
+    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+        """Of images as uint8 (channels, height, width), of one size."""
+        if isinstance(samples, Tensor):
+            images: Tensor = samples.to(device)
+        else:
+            images = torch.stack([torch.as_tensor(sample) for sample in samples]).to(device)
+        network = self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        half = device.type == "cuda"
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
+            features: Tensor = network(self.normalised(images)).float()
+        return features
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """Images as the network takes them."""
+        pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+        if pixels.shape[1] == 1:
+            pixels = pixels.expand(-1, 3, -1, -1)
+        if pixels.shape[-2:] != (self.size, self.size):
+            pixels = nn.functional.interpolate(
+                pixels, (self.size, self.size), mode="bicubic", antialias=True
+            ).clamp(0, 1)
+        mean, std = (
+            torch.tensor(x, device=pixels.device)[:, None, None] for x in (self.mean, self.std)
+        )
+        return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+
+@dataclass(repr=False, eq=False)
+class TextBackbone(Backbone):
+    """A network for texts; one that is longer than its window is the mean of its parts."""
+
+    kind = "text"
+    name: str
+    identity: str
+    encode: Callable[[list[str], torch.device], Tensor]
+    """Texts that fit into the window to features (N, columns)."""
+    split: Callable[[str], list[str]] | None = None
+    """A text to parts that fit into the window; None where texts of any length do."""
+    longer: int = 0
+    """How many texts were split so far."""
+
+    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+        """Of texts."""
+        parts: list[str] = []
+        places: list[int] = []
+        for place, sample in enumerate(samples):
+            own = [str(sample)] if self.split is None else self.split(str(sample))
+            self.longer += len(own) > 1
+            parts += own
+            places += [place] * len(own)
+        with torch.inference_mode():
+            rows = self.encode(parts, device).float()
+        if len(parts) == len(samples):
+            return rows
+        return mean_by_text(rows, places, len(samples))
+
+
+def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the tokens that are there.
+
+    >>> pooled(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[1, 1, 0]])).tolist()
+    [[2.0]]
+    """
+    weights = mask[..., None].to(hidden.dtype)
+    return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def mean_by_text(rows: Tensor, places: Sequence[int], texts: int) -> Tensor:
+    """The mean over the parts of each text.
+
+    >>> mean_by_text(torch.tensor([[1.0], [3.0], [7.0]]), [0, 0, 1], 2).tolist()
+    [[2.0], [7.0]]
+    """
+    place = torch.as_tensor(places, device=rows.device)
+    total = torch.zeros(texts, rows.shape[1], device=rows.device).index_add_(0, place, rows)
+    return total / torch.bincount(place, minlength=texts)[:, None]
+
+
+class Tokens(Protocol):
+    """A tokenizer of the package tokenizers."""
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> Any:  # noqa: ANN401
+        """Tokens with their places in the text."""
+        ...
+
+
+def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
+    """Cuts texts into parts of at most so many tokens, the two that frame a text not counted."""
+
+    def split(text: str) -> list[str]:
+        if len(text) <= window:  # a token has one character at least
+            return [text]
+        places = tokenizer.encode(text, add_special_tokens=False).offsets
+        if len(places) <= window:
+            return [text]
+        ends = [places[min(k + window, len(places)) - 1][1] for k in range(0, len(places), window)]
+        return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    return split
+
+
+def weights_digest(network: nn.Module) -> str:
+    """A hash of all weights of a network: a name may stand for others tomorrow."""
+    digest = hashlib.blake2b(digest_size=10)
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

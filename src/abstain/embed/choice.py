@@ -1,0 +1,81 @@
+"""`auto`: of the backbones that are installed, the one that agrees best with held-out labels."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from abstain.data import LabeledData
+from abstain.embed.backbone import Backbone
+from abstain.embed.embedding import embed
+from abstain.embed.folds import out_of_sample
+from abstain.embed.names import NONE, backbone_named
+from abstain.embed.small import SMALL
+
+_PROBED = 2_000
+"""Samples by which backbones are compared."""
+_DRAWING = 32
+"""Grey images up to so many pixels are drawings or digits, of which photos teach nothing: on
+MNIST and Fashion-MNIST a small network that learns from scratch ranks wrong labels better."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A backbone, and why."""
+
+    name: str
+    reason: str
+
+
+def choose(data: LabeledData, *, show: bool = False) -> Choice:
+    """The backbone for a data set, among those that are installed; `none` where none would help."""
+    if data.kind == "table":
+        return Choice(NONE, "the inputs are numbers")
+    if data.kind == "image" and _is_drawing(data):
+        return Choice(NONE, f"grey images of at most {_DRAWING} pixels are learnt from scratch")
+    candidates = [
+        f"small:{name}"
+        for name, package in SMALL.items()
+        if package.kind == data.kind and package.folder() is not None
+    ]
+    if not candidates:
+        return Choice(NONE, "none is installed: pip install 'abstain[small]'")
+    if len(candidates) == 1:
+        return Choice(candidates[0], "the only one that is installed")
+    rows = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:_PROBED]
+    part = _taken(data, rows.tolist())
+    agreement = {
+        name: _agreement(part, backbone_named(name, data.kind), show=show) for name in candidates
+    }
+    best = max(agreement, key=lambda name: agreement[name])
+    figures = ", ".join(f"{name} {share:.1%}" for name, share in agreement.items())
+    return Choice(best, f"agrees best with held-out labels ({figures})")
+
+
+def _agreement(data: LabeledData, backbone: Backbone, *, show: bool) -> float:
+    """Share of labels that heads blind to them predict."""
+    features = embed(data, backbone, show=show).in_memory()
+    found = out_of_sample(features, data.given, data.num_classes)
+    return float((found.argmax(1) == data.given).float().mean())
+
+
+def _is_drawing(data: LabeledData) -> bool:
+    shape = torch.as_tensor(data.inputs[0]).shape
+    return shape[0] == 1 and max(shape[1:]) <= _DRAWING
+
+
+def _taken(data: LabeledData, rows: list[int]) -> LabeledData:
+    """Some of the samples."""
+    inputs: Any = data.inputs
+    if hasattr(inputs, "subset"):
+        taken = inputs.subset(rows)
+    else:
+        taken = inputs[rows] if isinstance(inputs, torch.Tensor) else [inputs[k] for k in rows]
+    return LabeledData(
+        inputs=taken,
+        given=data.given[rows],
+        classes=data.classes,
+        ids=[data.ids[k] for k in rows],
+        kind=data.kind,
+        name=data.name,
+    )

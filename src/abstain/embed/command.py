@@ -1,0 +1,70 @@
+"""The work of `abstain embed`: a folder with the features of a data set."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abstain.data import load
+from abstain.embed.backbone import ImageBackbone
+from abstain.embed.choice import Choice, choose
+from abstain.embed.embedding import Cost, embed
+from abstain.embed.names import AUTO, NONE, backbone_named, check_name
+from abstain.errors import AbstainError
+from abstain.support.files import publish, publish_text
+from abstain.support.optional import require
+
+
+def write_features(
+    source: object,
+    backbone: str,
+    folder: Path,
+    *,
+    show: bool = False,
+    **options: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Write features.npy, samples.parquet and features.json; what the last one says.
+
+    Args:
+        source: What `abstain.data.load` takes.
+        backbone: A name, or `auto`.
+        folder: New or empty.
+        show: Show progress, where there is a terminal.
+        **options: For `abstain.data.load`.
+    """
+    check_name(backbone)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
+    data = load(source, own_size=True, **options)
+    if data.kind == "table":
+        raise AbstainError(
+            f"must hold images or texts, got numbers from {data.name}", argument="source"
+        )
+    choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
+    if choice.name == NONE:
+        raise AbstainError(f"must be named for {data.name}: {choice.reason}", argument="backbone")
+    network = backbone_named(choice.name, data.kind)
+    if isinstance(network, ImageBackbone):
+        network = network.for_data(data)
+    cost, began = Cost(), time.monotonic()
+    features = embed(data, network, show=show, cost=cost)
+    seconds = time.monotonic() - began
+    pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
+    labels = [data.classes[k] for k in data.given.tolist()]
+    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
+    about = {
+        "backbone": choice.name,
+        "reason": choice.reason,
+        "identity": network.identity,
+        "samples": len(data),
+        "columns": features.columns,
+        "made": cost.made,
+        "limit": cost.limit,
+        "seconds": round(seconds, 3),
+    }
+    publish(folder / "features.npy", lambda path: np.save(path.open("wb"), features.in_memory()))
+    publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
+    publish_text(folder / "features.json", json.dumps(about, indent=2) + "\n")
+    return about

@@ -1,0 +1,136 @@
+"""A backbone as the encoder of a training: photos and texts in, standardised features out."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from abstain.data import Inputs, Kind, LabeledData
+from abstain.data.encoders import load_encoder
+from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.table_encoder import TableEncoder
+from abstain.data.reading import MEMORY_BUDGET
+from abstain.embed.backbone import Backbone, ImageBackbone
+from abstain.embed.embedding import embed
+from abstain.embed.names import backbone_named
+from abstain.errors import DataError
+
+
+@dataclass(frozen=True)
+class BackboneEncoder(Encoder):
+    """Knows its backbone by name and identity, and mean and spread of its features."""
+
+    backbone: Backbone
+    table: TableEncoder
+    """Standardises the features, as those of the training part are."""
+    columns: tuple[str, ...] = ()
+    reason: str = ""
+    """Why this backbone."""
+    show: bool = field(default=False, compare=False)
+
+    @classmethod
+    def fit(
+        cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
+    ) -> "BackboneEncoder":
+        """Embed the training part, and take mean and spread of its features."""
+        if isinstance(backbone, ImageBackbone):
+            backbone = backbone.for_data(data)
+        rows = _rows(embed(data, backbone, show=show))
+        table = TableEncoder.fit(_as_table(data, rows))
+        return cls(backbone, table, data.columns, reason, show)
+
+    @classmethod
+    def restore(cls, about: dict[str, Any], folder: Path) -> "BackboneEncoder":
+        """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
+        backbone = backbone_named(about["backbone"], about["of"])
+        if isinstance(backbone, ImageBackbone):
+            backbone = backbone.for_images(*about["size"])
+        if backbone.identity != about["identity"]:
+            raise DataError(
+                f"{folder} must find the backbone that it was trained with, {about['identity']}, "
+                f"got {backbone.identity}; install the version of then, or train again"
+            )
+        table = TableEncoder.restore(about["table"])
+        return cls(backbone, table, tuple(about["columns"]), about["reason"])
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """Of the inputs, as people know them."""
+        return self.backbone.kind
+
+    @property
+    def sees(self) -> Kind:
+        """Features are a table."""
+        return "table"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The columns of the features."""
+        return self.table.input_shape
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """The features, from the cache where they are there; lazy where they do not fit."""
+        if isinstance(data, LabeledData):
+            self.check_kind(data)
+            return self.table.encode(_rows(embed(data, self.backbone, show=self.show)))
+        return super().encode(data)
+
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
+        return LazyEncoded(inputs, self)
+
+    def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
+        """One sample by itself, which no cache knows."""
+        features = self.backbone.features([sample], torch.device("cpu"))
+        return self.table.encode_one(features[0], range(features.shape[1]))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write encoder.json; the weights stay where they are installed."""
+        place = Path(folder)
+        self.table.save(place)
+        about = {
+            "kind": "backbone",
+            "of": self.kind,
+            "backbone": self.backbone.name,
+            "identity": self.backbone.identity,
+            "size": _size(self.backbone),
+            "columns": self.columns,
+            "reason": self.reason,
+            "table": json.loads((place / FILE).read_text(encoding="utf-8")),
+        }
+        (place / FILE).write_text(json.dumps(about), encoding="utf-8")
+
+
+def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
+    """Read the encoder that a training saved, with a backbone or without."""
+    path = Path(folder) / FILE
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["kind"] == "backbone":
+            return BackboneEncoder.restore(about, Path(folder))
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # what is wrong with it is said where plain encoders are read
+    return load_encoder(folder)
+
+
+def _rows(features: Any) -> Inputs:  # noqa: ANN401
+    """Features in memory where they fit."""
+    fits = features.bytes_in_memory <= MEMORY_BUDGET
+    rows: Inputs = features.in_memory() if fits else features
+    return rows
+
+
+def _as_table(data: LabeledData, rows: Inputs) -> LabeledData:
+    return LabeledData(
+        inputs=rows, given=data.given, classes=data.classes, ids=data.ids, kind="table"
+    )
+
+
+def _size(backbone: Backbone) -> tuple[int, int]:
+    return (backbone.size, backbone.size) if isinstance(backbone, ImageBackbone) else (0, 0)

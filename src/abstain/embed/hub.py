@@ -1,0 +1,200 @@
+"""Backbones of the libraries of the field: timm, transformers, sentence-transformers, open_clip.
+
+Weights come from the hub, once, or from a folder: `hf:FOLDER`, `st:FOLDER`. Each backbone keeps its
+own preprocessing and pooling.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from abstain.data import Kind
+from abstain.embed.backbone import (
+    Backbone,
+    ImageBackbone,
+    TextBackbone,
+    splitter,
+    weights_digest,
+)
+from abstain.embed.transformer import encoder_of, quiet_loading, without_truncation
+from abstain.errors import AbstainError
+
+_PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
+
+
+def from_timm(name: str, model: str, kind: Kind) -> Backbone:
+    """An image model of timm, without its last layer."""
+    _check_kind(name, kind, "image")
+    timm = _library("timm", name)
+    with _found(name):
+        network = timm.create_model(model, pretrained=True, num_classes=0)
+    about = timm.data.resolve_model_data_config(network)
+    return ImageBackbone(
+        name,
+        identity=f"{name}-{weights_digest(network)}-{about['input_size'][-1]}",
+        network=network,
+        size=about["input_size"][-1],
+        mean=tuple(about["mean"]),
+        std=tuple(about["std"]),
+        any_size=not hasattr(network, "patch_embed"),
+    )
+
+
+def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
+    """An image or text encoder of transformers."""
+    transformers = _library("transformers", name)
+    with _found(name):
+        if kind == "text":
+            config = transformers.AutoConfig.from_pretrained(model)
+            version = getattr(config, "_commit_hash", None) or _folder_digest(model)
+            return encoder_of(model, name, identity=f"{name}-{version}")
+        with quiet_loading():
+            network = transformers.AutoModel.from_pretrained(model, use_safetensors=True).eval()
+        # The processor itself would import torchvision, of which this needs nothing.
+        reader = import_module("transformers.image_processing_base").ImageProcessingMixin
+        about, _ = reader.get_image_processor_dict(model)
+    size = about.get("crop_size") or about.get("size") or 224
+    side = int(min(size.values())) if isinstance(size, dict) else int(size)
+    return ImageBackbone(
+        name,
+        identity=f"{name}-{weights_digest(network)}-{side}",
+        network=_ImageFeatures(network),
+        size=side,
+        mean=tuple(about.get("image_mean") or (0.485, 0.456, 0.406)),
+        std=tuple(about.get("image_std") or (0.229, 0.224, 0.225)),
+    )
+
+
+class _ImageFeatures(nn.Module):
+    """One row per image, from whatever an encoder of transformers returns."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        names = (name.rpartition(".")[2] for name, _ in network.named_parameters())
+        self.has_class_token = any(name in ("cls_token", "class_embedding") for name in names)
+
+    def forward(self, images: Tensor) -> Tensor:
+        if hasattr(self.network, "get_image_features"):  # CLIP and its like
+            found: Any = self.network.get_image_features(pixel_values=images)  # type: ignore[operator]
+            features: Tensor = getattr(found, "pooler_output", found)
+            return features
+        hidden: Tensor = self.network(pixel_values=images).last_hidden_state
+        if hidden.ndim == 4:  # convolutions: (batch, channels, height, width)
+            return hidden.mean((2, 3))
+        return hidden[:, 0] if self.has_class_token else hidden.mean(1)
+
+
+def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
+    """A model of sentence-transformers, with its own pooling and normalisation."""
+    _check_kind(name, kind, "text")
+    library = _library("sentence_transformers", name)
+    with _found(name), quiet_loading():
+        network = library.SentenceTransformer(model, device="cpu")
+    window = int(network.max_seq_length or 512)
+
+    def encode(texts: list[str], device: torch.device) -> Tensor:
+        rows: Tensor = network.to(device).encode(
+            texts, convert_to_tensor=True, show_progress_bar=False, device=str(device)
+        )
+        return rows.clone()  # it was made in inference mode of its own
+
+    split = splitter(without_truncation(network.tokenizer.backend_tokenizer), window - 2)
+    return TextBackbone(name, f"{name}-{weights_digest(network)}", encode, split)
+
+
+def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
+    """A model of open_clip, named `clip:MODEL/WEIGHTS`, for images or for texts."""
+    library = _library("open_clip", name)
+    architecture, _, weights = model.partition("/")
+    with _found(name):
+        network = library.create_model(architecture, pretrained=weights or None)
+    digest = weights_digest(network)
+    if kind == "text":
+        tokenizer = library.get_tokenizer(architecture)
+
+        def encode(texts: list[str], device: torch.device) -> Tensor:
+            rows: Tensor = network.to(device).eval().encode_text(tokenizer(texts).to(device))
+            return rows
+
+        return TextBackbone(name, f"{name}-{digest}-text", encode)
+    about = library.get_model_preprocess_cfg(network)
+    side = int(about["size"] if isinstance(about["size"], int) else min(about["size"]))
+    return ImageBackbone(
+        name,
+        identity=f"{name}-{digest}-{side}",
+        network=_ImagesOf(network),
+        size=side,
+        mean=tuple(about["mean"]),
+        std=tuple(about["std"]),
+    )
+
+
+class _ImagesOf(nn.Module):
+    """The image side of a CLIP."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.network.encode_image(images)  # type: ignore[operator]
+        return features
+
+
+LIBRARIES: dict[str, Callable[[str, str, Kind], Backbone]] = {
+    "timm": from_timm,
+    "hf": from_transformers,
+    "st": from_sentence_transformers,
+    "clip": from_open_clip,
+}
+"""By the word before the colon."""
+
+
+def _library(module: str, name: str) -> Any:  # noqa: ANN401
+    package = _PACKAGES.get(module, module)
+    try:
+        return import_module(module)
+    except (ImportError, RuntimeError) as error:
+        # timm and open_clip import torchvision, which fails in its own ways beside a torch that it
+        # was not built for.
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module
+        why = "which is not installed" if missing else f"which cannot be imported ({error})"
+        raise AbstainError(
+            f"{name} needs the package {package}, {why}; run: pip install {package}",
+            argument="backbone",
+        ) from error
+
+
+@contextmanager
+def _found(name: str) -> Iterator[None]:
+    """Say that a model is not there, whatever its library raises for that."""
+    try:
+        yield
+    except AbstainError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise AbstainError(
+            f"must name a model that is there, got {name} ({type(error).__name__}: {reason}); "
+            "without a network, name the folder that holds it",
+            argument="backbone",
+        ) from error
+
+
+def _check_kind(name: str, kind: Kind, able: Kind) -> None:
+    if kind != able:
+        raise AbstainError(f"must be one for {kind}s, got {name}, for {able}s", argument="backbone")
+
+
+def _folder_digest(folder: str) -> str:
+    """Of a model in a folder: its files by size and time of change."""
+    files = [(path.name, path.stat()) for path in sorted(Path(folder).glob("*"))]
+    about = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+    return hashlib.sha256(str(about).encode()).hexdigest()[:16]

@@ -1,0 +1,57 @@
+"""Which backbone a name means."""
+
+from abstain.data import Kind
+from abstain.embed.backbone import Backbone
+from abstain.embed.hub import LIBRARIES
+from abstain.embed.own import from_onnx, from_python
+from abstain.embed.small import SMALL
+from abstain.errors import AbstainError
+from abstain.support.wording import did_you_mean
+
+AUTO, NONE = "auto", "none"
+_FORMS = "small:NAME, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, PATH.py:NAME, auto or none"
+
+
+def backbone_named(name: str, kind: Kind) -> Backbone:
+    """The backbone of a name, for images or for texts.
+
+    Args:
+        name: `small:` (weights from pip), `timm:`, `hf:` (transformers), `st:`
+            (sentence-transformers), `clip:` (open_clip) or `onnx:`, and the name there; or
+            `PATH.py:NAME`, a torch module of your own.
+        kind: Of the samples: some names stand for an image encoder and for a text encoder.
+
+    >>> backbone_named("small:wordlama", "text")
+    Traceback (most recent call last):
+    abstain.errors.AbstainError: backbone must be small: and one of efficientnet-lite2, \
+wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
+    """
+    check_name(name)
+    if name.rpartition(":")[0].endswith(".py"):
+        return from_python(name, kind)
+    library, _, model = name.partition(":")
+    if library == "small":
+        if model not in SMALL:
+            raise AbstainError(
+                f"must be small: and one of {', '.join(SMALL)}, got {name!r}"
+                f"{did_you_mean(model, SMALL)}",
+                argument="backbone",
+            )
+        if SMALL[model].kind != kind:
+            raise AbstainError(
+                f"must be one for {kind}s, got {name}, for {SMALL[model].kind}s",
+                argument="backbone",
+            )
+        return SMALL[model].open(name)
+    return (
+        from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
+    )
+
+
+def check_name(name: object) -> None:
+    """Raise for what cannot name a backbone, before anything is read."""
+    text = name if isinstance(name, str) else ""
+    library, _, model = text.partition(":")
+    known = library in (*LIBRARIES, "small", "onnx") and model
+    if not (text in (AUTO, NONE) or known or text.rpartition(":")[0].endswith(".py")):
+        raise AbstainError(f"must be {_FORMS}, got {name!r}", argument="backbone")

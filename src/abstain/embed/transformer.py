@@ -1,0 +1,83 @@
+"""Texts by a transformer: tokens in windows, the last layer's mean over them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from abstain.embed.backbone import TextBackbone, pooled, splitter
+from abstain.support.optional import require
+
+_FRAME = 2  # tokens that begin and end a text
+
+
+def encoder_of(
+    folder: Path | str, name: str, *, identity: str, window: int | None = None
+) -> TextBackbone:
+    """The encoder that a folder, or a model of the hub, holds.
+
+    Args:
+        folder: With config.json, model.safetensors and tokenizer.json; or the name on the hub.
+        name: What to call it.
+        identity: Part of the cache's key.
+        window: Tokens that it takes at once; by default those of its tokenizer.
+    """
+    transformers = require("transformers", name)
+    with quiet_loading():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        network = transformers.AutoModel.from_pretrained(folder, use_safetensors=True).eval()
+    longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
+    window = min(window or longest, longest)
+    return TextBackbone(
+        name,
+        identity,
+        lambda texts, device: _encoded(network, tokenizer, texts, device, window),
+        splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
+    )
+
+
+def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401
+    """A copy that gives all the tokens of a text."""
+    whole = type(tokenizer).from_str(tokenizer.to_str())
+    whole.no_truncation()
+    return whole
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Without the bars that transformers draws while it reads weights."""
+    from transformers.utils import logging
+
+    drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if drawn:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _encoded(
+    network: Any,  # noqa: ANN401
+    tokenizer: Any,  # noqa: ANN401
+    texts: list[str],
+    device: torch.device,
+    window: int,
+) -> Tensor:
+    network = network.to(device)
+    # Texts of one length together: padding costs as much as words.
+    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+    rows: list[Tensor] = []
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        for begin in range(0, len(order), 64):
+            part = [texts[k] for k in order[begin : begin + 64]]
+            batch = tokenizer(
+                part, padding=True, truncation=True, max_length=window, return_tensors="pt"
+            ).to(device)
+            hidden = network(**batch).last_hidden_state
+            rows.append(pooled(hidden.float(), batch["attention_mask"]))
+    together = torch.cat(rows)
+    return together[torch.tensor(order, device=together.device).argsort()]

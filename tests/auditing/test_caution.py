@@ -1,0 +1,60 @@
+"""What a user has to know before believing a noise rate."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from abstain import Recipe
+from abstain.auditing.audit import audit
+from abstain.scores.sampling import draw
+
+from audits import blobs
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return audit("digits", Recipe(epochs=4, warm_up=1, flip=0.2))
+
+
+def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits, tmp_path):
+    kept = replace(digits, folder=tmp_path / "my audit")
+    assert re.fullmatch(
+        r".*estimate from the labels alone.* follow the inputs cannot be seen.* check 200 labels: "
+        r"abstain sample '.*/my audit' --size 200",
+        kept.caution,
+    )
+    assert kept.summary()["caution"] == kept.caution
+    assert "audit into a folder" in digits.caution
+
+
+def test_a_measured_rate_needs_no_caution(digits):
+    sample = draw(digits.verdict.wrong_probability, 60, np.random.default_rng(0))
+    answers = {digits.data.ids[k]: digits.data.classes[digits.given[k]] for k in sample.rows}
+    assert digits.with_reviewed(answers, sample=sample).caution is None
+
+
+def test_a_weak_model_is_called_weak():
+    """Features that say nothing of the labels: what is doubted was guessed."""
+    rng = np.random.default_rng(0)
+    for shape in ((300, 4), (600, 50)):
+        samples = rng.normal(size=shape).astype(np.float32)
+        guessed = audit((samples, rng.integers(3, size=len(samples))))
+        assert re.match(
+            r"The model predicted \d+% of the held-out labels, hardly more than the commonest "
+            r"class alone would: .*\(--features\) may tell more. This is an estimate",
+            guessed.caution,
+        )
+
+
+def test_a_method_that_holds_out_no_labels_is_named():
+    found = audit(blobs(), Recipe.of("nll", epochs=2))
+    assert found.caution.startswith("The method nll holds out no labels")
+
+
+def test_probabilities_that_tell_nothing_are_called_weak():
+    rng = np.random.default_rng(0)
+    x, y = blobs(300)
+    found = audit((x, rng.permutation(y)), probabilities=rng.dirichlet(np.ones(3), 300))
+    assert re.search(r"predicted 3\d% of the labels, hardly more .* better model", found.caution)

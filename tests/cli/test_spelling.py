@@ -1,0 +1,42 @@
+"""Errors of a command name its options, whatever the function behind it calls them."""
+
+import pytest
+import typer
+
+from abstain.cli.spelling import Command
+from abstain.errors import AbstainError
+
+
+def made(error):
+    app = typer.Typer()
+
+    @app.command(cls=Command)
+    def wait(
+        source: str = typer.Argument("here"),
+        image_size: int | None = typer.Option(None),
+        lr: float | None = typer.Option(None, "--learning-rate", "--lr"),
+        from_: str | None = typer.Option(None, "--from"),
+        skip_bad: bool = typer.Option(False, "--skip-bad"),
+    ):
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (AbstainError("must be whole", argument="image_size"), "--image-size must be whole"),
+        (AbstainError("must be small", argument="lr"), "--learning-rate must be small"),
+        (AbstainError("must exist", argument="source"), "source must exist"),
+        (AbstainError("must be a Recipe", argument="recipe"), "recipe must be a Recipe"),
+        (AbstainError("no", remedy="use {from_}", from_=None), "no; use --from"),
+        (AbstainError("no", remedy="use {from_}", from_="a b"), "no; use --from 'a b'"),
+        (AbstainError("no", remedy="use {skip_bad}", skip_bad=True), "no; use --skip-bad"),
+        (AbstainError("no", remedy="use {resume}", resume=True), "no; use resume=True"),
+    ],
+)
+def test_arguments_and_settings_become_options(error, text):
+    with pytest.raises(AbstainError) as raised:
+        made(error)([], standalone_mode=False)
+    assert str(raised.value) == text

@@ -1,0 +1,38 @@
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from abstain.embed.backbone import TextBackbone, splitter, weights_digest
+
+
+def tokenizer():
+    made = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return made
+
+
+def test_parts_of_a_long_text_fit_into_the_window_and_lose_nothing():
+    split = splitter(tokenizer(), 3)
+    text = "a b a b a b a"
+    parts = split(text)
+    assert "".join(parts) == text
+    assert [len(part.split()) for part in parts] == [3, 3, 1]
+    assert split("a b a") == ["a b a"]
+
+
+def test_a_long_text_is_the_mean_of_its_parts_and_is_counted():
+    def length(parts: list[str], device: torch.device) -> torch.Tensor:
+        return torch.tensor([[float(len(part.split()))] for part in parts])
+
+    backbone = TextBackbone("length", "length", length, splitter(tokenizer(), 3))
+    features = backbone.features(["a b a b", "a"], torch.device("cpu"))
+    assert features.tolist() == [[2.0], [1.0]]  # of 3 and 1 words
+    assert backbone.longer == 1
+
+
+def test_other_weights_have_another_digest():
+    network = torch.nn.Linear(2, 2)
+    before = weights_digest(network)
+    assert weights_digest(network) == before
+    with torch.no_grad():
+        network.weight[0, 0] += 1e-3
+    assert weights_digest(network) != before

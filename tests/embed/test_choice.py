@@ -1,0 +1,29 @@
+import numpy as np
+import torch
+
+from abstain.data import load
+from abstain.embed.choice import choose
+
+
+def test_digits_are_learnt_from_scratch():
+    choice = choose(load("digits"))
+    assert choice.name == "none"
+    assert "grey images" in choice.reason
+
+
+def test_photos_are_seen_by_the_network_that_is_installed():
+    photos = torch.randint(0, 256, (20, 3, 32, 32), dtype=torch.uint8)
+    choice = choose(load((photos, np.arange(20) % 2)))
+    assert choice.name == "small:efficientnet-lite2"
+
+
+def test_tables_need_no_backbone():
+    assert choose(load((np.zeros((20, 3)), np.arange(20) % 2))).name == "none"
+
+
+def test_of_two_text_encoders_the_one_that_meets_held_out_labels_is_chosen(monkeypatch, tmp_path):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path))
+    texts = [f"the {'film' if k % 2 else 'match'} was {k % 7} long" for k in range(60)]
+    choice = choose(load((texts, np.arange(60) % 2)))
+    assert choice.name.startswith("small:")
+    assert "held-out labels" in choice.reason or "only one" in choice.reason

@@ -1,0 +1,23 @@
+"""Words for people: the right name is found, and what cannot be seen is quoted."""
+
+import pytest
+
+from abstain.support.wording import did_you_mean, many, some
+
+
+@pytest.mark.parametrize(
+    ("word", "question"),
+    [("Digits", "; did you mean digits?"), ("mnsit", "; did you mean mnist?"), ("photos", "")],
+)
+def test_only_a_near_name_is_proposed(word, question):
+    assert did_you_mean(word, ["digits", "mnist"]) == question
+
+
+def test_all_of_a_few_are_named_and_the_rest_of_many_counted():
+    assert some(list("abcde")) == "a, b, c, d, e"
+    assert some(list("abcdef")) == "a, b, c, d, e and 1 more"
+    assert some(["", " a"]) == "'', ' a'"
+
+
+def test_a_noun_agrees_with_its_number():
+    assert [many(n, "label") for n in (0, 1, 2)] == ["0 labels", "1 label", "2 labels"]

@@ -1,0 +1,73 @@
+"""Our optimisers against those of torch that they stand for."""
+
+import subprocess
+import sys
+
+import pytest
+import small_runs as small
+import torch
+
+from abstain.training.optim import make_optimizer, make_schedule
+from abstain.training.recipe import Recipe
+
+
+def trained(make):
+    """Weights and state after some steps on a small problem."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(5, 3, generator=generator))
+    inputs = torch.randn(8, 5, generator=generator)
+    optimizer = make([weight])
+    for _ in range(5):
+        optimizer.zero_grad()
+        (inputs @ weight).square().mean().backward()
+        optimizer.step()
+    return weight, optimizer
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("adam", lambda w: torch.optim.Adam(w, 0.01, weight_decay=0.1, fused=True)),
+        ("adamw", lambda w: torch.optim.AdamW(w, 0.01, weight_decay=0.1, fused=True)),
+        (
+            "sgd",
+            lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, nesterov=True, weight_decay=0.1),
+        ),
+    ],
+)
+def test_it_steps_as_the_optimiser_of_torch_and_takes_its_state(name, theirs):
+    recipe = Recipe(optimizer=name, learning_rate=0.01, weight_decay=0.1)
+    ours, optimizer = trained(lambda w: make_optimizer(w, recipe))
+    expected, reference = trained(theirs)
+    assert torch.equal(ours, expected)
+    assert not ours.grad.requires_grad
+    optimizer.load_state_dict(reference.state_dict())
+    for mine, its in zip(optimizer.state[ours].values(), reference.state[expected].values(),
+                         strict=True):  # fmt: skip
+        assert mine is its or torch.equal(torch.as_tensor(mine), torch.as_tensor(its))
+
+
+def test_a_schedule_of_torch_counts_its_steps(recwarn):
+    weight = torch.nn.Parameter(torch.ones(1))
+    recipe = Recipe(schedule="linear", learning_rate=1.0, optimizer="sgd")
+    optimizer = make_optimizer([weight], recipe)
+    schedule = make_schedule(optimizer, recipe, steps=10)
+    for _ in range(10):
+        weight.sum().backward()
+        optimizer.step()
+        schedule.step()
+    assert schedule.get_last_lr() == [pytest.approx(0.01)]
+    assert not recwarn.list  # torch warns of a schedule that steps before its optimiser
+
+
+def test_an_audit_loads_neither_the_compiler_of_torch_nor_what_it_brings(tmp_path):
+    program = (
+        "import sys; from abstain import audit, Recipe\n"
+        "audit(sys.argv[1], Recipe.of('auto', epochs=1, parts=2), folder=sys.argv[2])\n"
+        "print(*({'torch._dynamo', 'torch._inductor', 'torch.distributed.tensor',\n"
+        "         'sympy', 'scipy.stats'} & sys.modules.keys()))"
+    )
+    source = small.save_blobs(tmp_path, 60)
+    command = [sys.executable, "-c", program, str(source), str(tmp_path / "audit")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == ""
