@@ -37,8 +37,8 @@ def upcoming(client, who="ann", **asked):
 
 def decide(client, row, label=None, kind="label", who="ann", mode="fix", **more):
     one = {"row": row, "kind": kind} | ({} if label is None else {"label": label})
-    said = {"answers": [one], "mode": mode, "who": who, "request": uuid.uuid4().hex, **more}
-    answer = client.post("/api/decide", json=said)
+    body = {"answers": [one], "mode": mode, "who": who, "request": uuid.uuid4().hex, **more}
+    answer = client.post("/api/decide", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["entries"]
 
@@ -90,8 +90,8 @@ def test_undo_gives_the_label_back_days_later(photos, page):
         assert upcoming(client)[0]["id"] != first["id"]
     with page(photos) as client:
         (entry,) = client.get("/api/log").json()["entries"]
-        said = {"seq": entry["seq"], "who": "bob", "request": "u"}
-        client.post("/api/undo", json=said)
+        body = {"seq": entry["seq"], "who": "bob", "request": "u"}
+        client.post("/api/undo", json=body)
         assert upcoming(client)[0]["id"] == first["id"]
         lines = client.get("/api/log").json()["entries"]
         assert [(x["who"], x["holds"]) for x in lines] == [("bob", True), ("ann", False)]
@@ -313,8 +313,8 @@ def test_another_name_for_this_machine_is_refused(photos, page, path, host):
 def test_requests_of_other_sites_are_refused(photos, page, origin):
     with page(photos) as client:
         row = upcoming(client)[0]["row"]
-        said = {"answers": [{"row": row, "kind": "drop"}], "who": "eve", "request": "1"}
-        answer = client.post("/api/decide", json=said, headers={"origin": origin})
+        body = {"answers": [{"row": row, "kind": "drop"}], "who": "eve", "request": "1"}
+        answer = client.post("/api/decide", json=body, headers={"origin": origin})
         assert answer.status_code == 403
         assert client.get("/api/log").json()["entries"] == []
 
@@ -386,7 +386,7 @@ def test_paths_lead_nowhere_but_to_what_is_listed(photos, page, path):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "body",
     [
         {},
         {"answers": []},
@@ -401,9 +401,9 @@ def test_paths_lead_nowhere_but_to_what_is_listed(photos, page, path):
         {"answers": [{"row": 0, "kind": "drop"}], "request": ""},
     ],
 )
-def test_what_is_no_decision_is_refused_in_a_line(photos, page, said):
+def test_what_is_no_decision_is_refused_in_a_line(photos, page, body):
     with page(photos) as client:
-        answer = client.post("/api/decide", json={"who": "ann", "request": "r", **said})
+        answer = client.post("/api/decide", json={"who": "ann", "request": "r", **body})
         assert answer.status_code == 400
         assert answer.json()["error"]
         assert client.get("/api/log").json()["entries"] == []
@@ -525,13 +525,13 @@ def test_a_killed_server_loses_no_acknowledged_decision(photos):
         raise AssertionError
 
     server, at = start(), time.monotonic() + rng.uniform(0.2, 2)
-    said = 0
-    while said < 1000:
+    sent = 0
+    while sent < 1000:
         if kills < 5 and time.monotonic() > at:
             threading.Timer(rng.uniform(0, 0.02), server.kill).start()
             at = float("inf")
-        one = {"row": said % 60, "kind": "label", "label": rng.choice(["dark", "light"])}
-        body = {"answers": [one], "who": "ann", "request": f"r{said}"}
+        one = {"row": sent % 60, "kind": "label", "label": rng.choice(["dark", "light"])}
+        body = {"answers": [one], "who": "ann", "request": f"r{sent}"}
         try:
             answer = httpx.post(f"{address}/api/decide", json=body, headers={"origin": address})
         except httpx.HTTPError:  # not acknowledged: sent again, under the same name
@@ -540,7 +540,7 @@ def test_a_killed_server_loses_no_acknowledged_decision(photos):
             server, at = start(), time.monotonic() + rng.uniform(0.2, 2)
             continue
         acknowledged += [(x["seq"], x["id"], x["after"]["label"]) for x in answer.json()["entries"]]
-        said += 1
+        sent += 1
     server.kill()
     server.wait()
     assert kills == 5

@@ -62,11 +62,11 @@ def opened(browser, address, **settings):
     context = browser.new_context(viewport={"width": 1280, "height": 860}, **settings)
     page = context.new_page()
     page.set_default_timeout(15_000)
-    said = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.said = said
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.messages = messages
     page.goto(address)
     page.wait_for_selector("body[data-row]")
     yield page
@@ -78,7 +78,7 @@ def desk(browser, photos):
     with serving(photos) as address, opened(browser, address) as page:
         page.folder = photos
         yield page
-        assert page.said == []
+        assert page.messages == []
 
 
 def row(page):
@@ -304,7 +304,7 @@ def test_markup_in_texts_and_names_runs_nothing(browser, tmp_path):
         for key in ("g", "g", "l"):
             page.keyboard.press(key)
             page.wait_for_timeout(200)
-        assert page.said == []
+        assert page.messages == []
         assert page.locator("img").count() == 0
         assert page.locator("script:not([src='/static/page.js'])").count() == 0
         assert "onerror=alert(1)" in page.text_content("#stage")

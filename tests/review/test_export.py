@@ -24,13 +24,13 @@ from audits import rows_of
 
 def decide(folder, **answers):
     """By id; `drop`, `unsure` or a class."""
-    said = {
+    decisions = {
         id_: Answer(x) if x in ("drop", "unsure") else Answer("label", x)
         for id_, x in answers.items()
     }
     with Store(folder / FILE) as store:
         name = f"r{store.decisions.last}"
-        store.decide(said, who="ann", mode="fix", request=name, note="seen")
+        store.decide(decisions, who="ann", mode="fix", request=name, note="seen")
 
 
 PHOTOS = {
@@ -184,14 +184,14 @@ def test_cells_of_a_sample_to_check_are_no_formulas(tmp_path):
 
 
 def test_the_command_says_what_is_wrong_in_a_line(photos, capsys):
-    for words, said in (
+    for words, message in (
         (("--host", "0.0.0.0"), "--host must be 127.0.0.1 where no token guards the page"),
         (("--token", "short"), "--token must have at least 8 characters"),
         (("--port", "0"), "--port must lie in [1, 65535]"),
     ):
         assert run("review", photos, "--no-browser", *words) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert message in error
         assert error.count("\n") == 1
     assert run("review", photos / "nowhere", "--no-browser") == 2
 

@@ -88,7 +88,7 @@ def test_an_older_entry_can_be_undone_while_the_newer_one_holds(store):
     decide(store, "1", DOG)
     store.undo(old.seq, who="ann", request="u")
     assert store.decisions.answer("1") == DOG
-    with pytest.raises(AbstainError, match="undone already"):
+    with pytest.raises(AbstainError, match="must be an entry that is not undone"):
         store.undo(old.seq, who="ann", request="v")
 
 

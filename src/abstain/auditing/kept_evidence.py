@@ -4,6 +4,7 @@ With it, labels that were reviewed give a new verdict without the training, and 
 """
 
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,8 @@ def kept_evidence(folder: Path) -> tuple[Evidence, npt.NDArray[np.int64]]:
         columns = {name: np.array(table.column(name)) for name in ("given", *_COLUMNS)}
     except FileNotFoundError:
         raise AbstainError(
-            f"{folder} must hold {_FILE}, got an audit of an earlier version: add it by "
-            f"abstain audit --resume {folder}"
+            f"{folder} must hold {_FILE}, got an audit of an earlier version; add it with: "
+            f"abstain audit --resume {quote(str(folder))}"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AbstainError(f"{folder / _FILE} must be as abstain wrote it: {error}") from error

@@ -26,7 +26,7 @@ PORT = 8700
 
 
 def review(
-    audit: Annotated[Path, typer.Argument(help="The folder of a finished audit.")],
+    audit: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
     port: Annotated[
         int | None,
         typer.Option(help=f"Of the server; {PORT} by default, or the next that is free."),
@@ -52,8 +52,8 @@ def review(
         from abstain.review.session import Session
     except ModuleNotFoundError as error:
         raise AbstainError(
-            f"the review page needs the package {error.name}, which is not installed; "
-            "run: pip install 'abstain[review]'"
+            f"the review page needs the package {error.name}, which is not installed",
+            remedy="run: pip install 'abstain[review]'",
         ) from None
     if port is not None and not 1 <= port <= 65535:
         raise AbstainError(f"must lie in [1, 65535], got {port}", argument="port")

@@ -111,10 +111,11 @@ def read_label_studio(path: str | os.PathLike[str]) -> dict[str, str]:
                 answers[str(task["data"]["id"])] = str(results[-1]["value"]["choices"][0])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise AbstainError(
-            f"reviewed must be tasks as Label Studio exports them, got {path}: {error!r}"
+            f"must be tasks as Label Studio exports them, got {path}: {error!r}",
+            argument="reviewed",
         ) from error
     if not answers:
-        raise AbstainError(f"reviewed must hold annotations, got none in {path}")
+        raise AbstainError(f"must hold annotations, got none in {path}", argument="reviewed")
     return answers
 
 

@@ -105,48 +105,48 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         try:
             content, kind = await run_in_threadpool(session.shown.picture, row, side)
         except (DataError, OSError) as error:
-            return JSONResponse({"error": _said(error)}, status_code=422)
+            return JSONResponse({"error": _message(error)}, status_code=422)
         held = {"Cache-Control": "private, max-age=3600"}
         return Response(content, media_type=kind, headers=held)
 
     async def decide(request: Request) -> Response:
-        said = await _body(request)
+        body = await _body(request)
         answers = {
-            _row(session, one.get("row")): _answer(one) for one in _list(said, "answers", dict)
+            _row(session, one.get("row")): _answer(one) for one in _list(body, "answers", dict)
         }
         if not answers:
-            raise AbstainError("answers must hold at least one, got none")
-        mode = said.get("mode", "fix")
+            raise AbstainError("must hold at least one, got none", argument="answers")
+        mode = body.get("mode", "fix")
         if mode not in _MODES:
-            raise AbstainError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
+            raise AbstainError(f"must be one of {', '.join(_MODES)}, got {mode!r}", argument="mode")
         entries = await run_in_threadpool(
             session.decide,
             answers,
-            who=_who(said.get("who")),
+            who=_who(body.get("who")),
             mode=mode,
-            request=_text(said, "request", _NAME),
-            note=_text(said, "note", _NOTE),
+            request=_text(body, "request", _NAME),
+            note=_text(body, "note", _NOTE),
         )
         return JSONResponse({"entries": entries})
 
     async def note(request: Request) -> Response:
-        said = await _body(request)
+        body = await _body(request)
         entries = await run_in_threadpool(
             session.take_note,
-            _row(session, said.get("row")),
-            _text(said, "note", _NOTE),
-            who=_who(said.get("who")),
-            request=_text(said, "request", _NAME),
+            _row(session, body.get("row")),
+            _text(body, "note", _NOTE),
+            who=_who(body.get("who")),
+            request=_text(body, "request", _NAME),
         )
         return JSONResponse({"entries": entries})
 
     async def undo(request: Request) -> Response:
-        said = await _body(request)
-        seq = said.get("seq")
+        body = await _body(request)
+        seq = body.get("seq")
         if not isinstance(seq, int):
-            raise AbstainError(f"seq must be the number of an entry, got {seq!r}")
-        name = _text(said, "request", _NAME)
-        who = _who(said.get("who"))
+            raise AbstainError(f"must be the number of an entry, got {seq!r}", argument="seq")
+        name = _text(body, "request", _NAME)
+        who = _who(body.get("who"))
         entries = await run_in_threadpool(session.undo, seq, who=who, request=name)
         return JSONResponse({"entries": entries})
 
@@ -239,8 +239,8 @@ class Guard:
         """Ask for the token where there is one: once in the address, then as a cookie."""
         if self._token is None:
             return None
-        said = request.query_params.get("token")
-        if said is not None and _same(said, self._token):
+        given = request.query_params.get("token")
+        if given is not None and _same(given, self._token):
             answer = RedirectResponse(request.url.path, status_code=303)
             answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return answer
@@ -274,8 +274,8 @@ def is_known_host(host: str, *, anywhere: bool) -> bool:
     return True
 
 
-def _same(said: str, token: str) -> bool:
-    return hmac.compare_digest(said.encode(), token.encode())
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _named(page: Callable[[Request], Any], name: str) -> Callable[[Request], Any]:
@@ -288,10 +288,10 @@ def _named(page: Callable[[Request], Any], name: str) -> Callable[[Request], Any
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": _said(error)}, status_code=400)
+    return JSONResponse({"error": _message(error)}, status_code=400)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, AbstainError) else "it cannot be read"
 
 
@@ -304,71 +304,73 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(content) > _BODY:
             raise AbstainError(f"what is sent must be shorter than {_BODY} bytes")
     try:
-        said = json.loads(content)
+        body = json.loads(content)
     except ValueError as error:
         raise AbstainError(f"what is sent must be JSON, got: {error}") from error
-    if not isinstance(said, dict):
+    if not isinstance(body, dict):
         raise AbstainError("what is sent must be an object")
-    return said
+    return body
 
 
-def _row(session: Session, said: object) -> int:
-    is_number = isinstance(said, int) or (isinstance(said, str) and said.isdecimal())
-    if not is_number or not 0 <= int(said) < len(session.ids):  # type: ignore[call-overload]
-        raise AbstainError(f"row must be that of a label, got {said!r}")
-    return int(said)  # type: ignore[call-overload, no-any-return]
+def _row(session: Session, value: object) -> int:
+    is_number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    if not is_number or not 0 <= int(value) < len(session.ids):  # type: ignore[call-overload]
+        raise AbstainError(f"must be that of a label, got {value!r}", argument="row")
+    return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 def _number(asked: Mapping[str, str], name: str, default: int) -> int:
-    said = asked.get(name, str(default))
-    if not said.isdecimal() or len(said) > 12:
-        raise AbstainError(f"{name} must be a whole number, got {said!r}")
-    return int(said)
+    value = asked.get(name, str(default))
+    if not value.isdecimal() or len(value) > 12:
+        raise AbstainError(f"must be a whole number, got {value!r}", argument=name)
+    return int(value)
 
 
 def _share(asked: Mapping[str, str], name: str, default: float) -> float:
     try:
         return float(asked.get(name) or default)
     except ValueError:
-        raise AbstainError(f"{name} must be a number, got {asked[name]!r}") from None
+        raise AbstainError(f"must be a number, got {asked[name]!r}", argument=name) from None
 
 
-def _text(said: Mapping[str, Any], name: str, longest: int) -> str:
-    text = said.get(name, "")
+def _text(body: Mapping[str, Any], name: str, longest: int) -> str:
+    text = body.get(name, "")
     if not isinstance(text, str) or len(text) > longest:
-        raise AbstainError(f"{name} must be a text of at most {longest} characters")
+        raise AbstainError(f"must be a text of at most {longest} characters", argument=name)
     if name == "request" and not text:
-        raise AbstainError("request must have a name of its own, got none")
+        raise AbstainError("must have a name of its own, got none", argument="request")
     return text.encode("utf-8", "replace").decode()
 
 
-def _list(said: Mapping[str, Any], name: str, of: type) -> list[Any]:
-    values = said.get(name)
+def _list(body: Mapping[str, Any], name: str, of: type) -> list[Any]:
+    values = body.get(name)
     if not isinstance(values, list) or not all(isinstance(value, of) for value in values):
-        raise AbstainError(f"{name} must be a list")
+        raise AbstainError("must be a list", argument=name)
     return values
 
 
-def _who(said: object) -> str:
-    name = " ".join(str(said or "").split())
+def _who(value: object) -> str:
+    name = " ".join(str(value or "").split())
     if not name or len(name) > _NAME or name == "file":
-        raise AbstainError("who must be a name: say who you are")
+        raise AbstainError("must be a name", argument="who", remedy="enter yours")
     return name.encode("utf-8", "replace").decode()
 
 
-def _answer(said: Mapping[str, Any]) -> Answer:
-    kind, label = said.get("kind"), said.get("label")
+def _answer(one: Mapping[str, Any]) -> Answer:
+    kind, label = one.get("kind"), one.get("label")
     if kind == "label" and isinstance(label, str):
         return Answer("label", label)
     if kind in ("unsure", "drop", "skip"):
         return Answer(kind)
-    raise AbstainError(f"kind must be label, unsure, drop or skip, got {kind!r}")
+    raise AbstainError(f"must be label, unsure, drop or skip, got {kind!r}", argument="kind")
 
 
 def _filter(session: Session, asked: Mapping[str, str], who: str) -> Filter:
     state = asked.get("state") or "open"
     if state not in (*STATES, "any"):
-        raise AbstainError(f"state must be one of {', '.join(STATES)}, any, got {state!r}")
+        raise AbstainError(
+            f"must be one of {', '.join(STATES)}, any, got {state!r}", argument="state"
+        )
     chosen = asked.get("by")
     classes = [
         _number(asked, name, 0) if asked.get(name) else None for name in ("given", "proposed")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,22 +93,22 @@ def to_be_dropped(folder: Path) -> list[str]:
 
 @typed()
 def export_corrected(
-    audit: SavedAudit, path: str | os.PathLike[str], *, copies: bool = False
+    audit: SavedAudit, out: str | os.PathLike[str], *, copies: bool = False
 ) -> Exported:
     """Write the corrected labels, and beside them the log.
 
     Args:
         audit: The audit, which must have been reviewed.
-        path: What to write: .csv or .parquet for a table of all rows with the new column
+        out: What to write: .csv or .parquet for a table of all rows with the new column
             `corrected_label`; without an ending, for an image folder.
         copies: For an image folder: copies rather than links. Links are hard ones, which take no
             room and stay when the source goes; across file systems there are only copies.
     """
-    target = Path(path)
+    target = Path(out)
     if not (audit.folder / FILE).exists():
         raise AbstainError(
-            f"{audit.folder} must have been reviewed, got no decisions; review it by "
-            f"abstain review {audit.folder}"
+            f"{audit.folder} must have been reviewed, got no decisions; review it with: "
+            f"abstain review {quote(str(audit.folder))}"
         )
     with Store(audit.folder / FILE) as store:
         decisions = store.decisions

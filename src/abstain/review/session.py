@@ -324,7 +324,9 @@ class Session:
         """Take decisions; they are on disk when this returns."""
         for answer in answers.values():
             if answer.kind == "label" and answer.label not in self.number:
-                raise AbstainError(f"label must be one of the classes, got {answer.label!r}")
+                raise AbstainError(
+                    f"must be one of the classes, got {answer.label!r}", argument="label"
+                )
         by_id = {self.ids[row]: answer for row, answer in answers.items()}
         return self._after(self.store.decide(by_id, who=who, mode=mode, request=request, note=note))
 
@@ -404,7 +406,8 @@ def _only_one(folder: Path) -> Any:  # noqa: ANN401
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise AbstainError(
-            f"{folder} is being reviewed already: open its page, or end the server that runs"
+            f"{folder} is being reviewed already",
+            remedy="open its page, or end the server that runs",
         ) from None
     except OSError as error:
         raise AbstainError(f"{folder} must be a folder to write to, got: {error}") from error

@@ -20,17 +20,17 @@ def share_decisions(folder: Path) -> None:
 
 def share(store: Store, folder: Path) -> None:
     """Take in what others answered, then write what holds."""
-    kept, told = kept_answers(folder), store.shared()
+    kept, shared = kept_answers(folder), store.shared()
     new = {
         id_: Answer("label", label)
         for id_, label in kept.answers.items()
-        if told.get(id_) != label and store.decisions.answer(id_) != Answer("label", label)
+        if shared.get(id_) != label and store.decisions.answer(id_) != Answer("label", label)
     }
     if new:
         store.decide(new, who="file", mode="file", request=f"file-{store.decisions.last}")
     store.refresh()
     answers = answered(store)
-    if answers == kept.answers and answers == told:
+    if answers == kept.answers and answers == shared:
         return
     if answers or kept.answers:
         drawn = drawn_in(store) | (kept.drawn & answers.keys())

@@ -276,8 +276,8 @@ def _load(audit: SavedAudit) -> LabeledData:
     sources = audit.summary["sources"]
     if sources["train"] is None:
         raise AbstainError(
-            f"{audit.folder} is an audit of data in memory, of which there is nothing to show: "
-            "save them to a file and audit that"
+            f"{audit.folder} is an audit of data in memory, of which there is nothing to show",
+            remedy="save them to a file and audit that",
         )
     options = reading(recalled(sources))
     if audit.summary["inputs"] == "image":

@@ -51,7 +51,7 @@ VERIFYING = ("verify", "verify-seen")
 
 
 class Answer(NamedTuple):
-    """What somebody said of a label: its class, or why there is none.
+    """What somebody decided of a label: its class, or why there is none.
 
     >>> Answer.read("=drop"), Answer.read("drop")
     (Answer(kind='label', label='drop'), Answer(kind='drop', label=None))
@@ -358,7 +358,9 @@ class Store:
                     self._refresh()  # nobody else appends now: `before` is what holds
                     entry = self.decisions.entries.get(seq)
                     if entry is None or not self.decisions.can_undo(seq):
-                        raise AbstainError(f"entry {seq} is undone already, or not there")
+                        raise AbstainError(
+                            f"must be an entry that is not undone, got {seq}", argument="seq"
+                        )
                     before = self.decisions.answer(entry.id)
                     after = self._without(entry)
                     self._append(who, "undo", entry.id, before, after, "", seq, request)

@@ -75,14 +75,14 @@ def next_folder(folder: Path) -> Path:
 
 def gained(session: Session) -> dict[str, Any]:
     """Noise rate, labels that are right where that is known, and accuracy, before and after."""
-    told = json.loads(session.store.about("before") or "{}")
+    first = json.loads(session.store.about("before") or "{}")
     status = session.status()
     total = len(session.ids)
     left = status["left_wrong"]["value"] / total
     rows: list[dict[str, Any]] = [
         {"what": "decided labels", "before": 0, "after": status["decided"], "is_count": True},
         {"what": "found wrong", "before": 0, "after": status["wrong"], "is_count": True},
-        {"what": "noise rate of the labels", "before": told["rate"]["value"], "after": left},
+        {"what": "noise rate of the labels", "before": first["rate"]["value"], "after": left},
     ]
     true = _true_labels(session)
     if true is not None:
@@ -109,7 +109,7 @@ def gained(session: Session) -> dict[str, Any]:
         rows.append(
             {
                 "what": "noise rate that an audit of them estimates",
-                "before": told["rate"]["value"],
+                "before": first["rate"]["value"],
                 "after": after["noise_rate"]["value"],
             }
         )

@@ -74,21 +74,21 @@ export async function decide(answers, { advance = true, note = "" } = {}) {
   const by = page.filter.by;
   const mode = page.mode === "verify" ? (revealed ? "verify-seen" : "verify")
     : by === "disputes" ? "settle" : by === "second" ? "second" : "fix";
-  const said = answers.map(({ item, kind, label }) => {
+  const decided = answers.map(({ item, kind, label }) => {
     item.before = item.decided;
     item.decided = { kind, label: label ?? null, who: page.who, pending: true };
     return { row: item.row, kind, label };
   });
   if (advance) forth(); else show();
   const before = page.saved;
-  page.saved = save(answers, { answers: said, mode, who: page.who, note }, before);
+  page.saved = save(answers, { answers: decided, mode, who: page.who, note }, before);
   await page.saved;
 }
 
 // One after the other, so that the last one saved is the last one decided.
-async function save(answers, said, before) {
+async function save(answers, body, before) {
   try {
-    const { entries } = await post("decide", said, before);
+    const { entries } = await post("decide", body, before);
     for (const entry of entries) {
       const found = answers.find(({ item }) => item.row === entry.row);
       if (found) found.item.decided = { ...entry.after, seq: entry.seq, who: entry.who };
@@ -206,11 +206,11 @@ function actions(item) {
 function standing() {
   const item = current();
   if (!item) return;
-  const told = at("standing");
-  if (!item.decided || page.filter.by === "second") { told.textContent = item.note ? `Note: ${item.note}` : ""; return; }
+  const place = at("standing");
+  if (!item.decided || page.filter.by === "second") { place.textContent = item.note ? `Note: ${item.note}` : ""; return; }
   const { kind, label, who, pending } = item.decided;
   const what = { label: "", unsure: "unsure", drop: "to be dropped", skip: "skipped" }[kind];
-  fill(told, "Decided: ", kind === "label" ? make("b", {}, foreign(label)) : make("b", {}, what),
+  fill(place, "Decided: ", kind === "label" ? make("b", {}, foreign(label)) : make("b", {}, what),
     who ? " by " : "", who ? foreign(who) : "", pending ? " (saving …)" : "", item.note ? ` · ${item.note}` : "");
 }
 
@@ -347,11 +347,11 @@ function figures(status) {
   at("hint").textContent = hint; at("hint").hidden = !hint;
 }
 
-function say(text) { const told = at("hint"); told.textContent = text; told.hidden = false; }
+function say(text) { const place = at("hint"); place.textContent = text; place.hidden = false; }
 export function complain(error) {
-  const told = at("trouble");
-  told.textContent = error === null ? "" : error.message ?? String(error);
-  told.hidden = !told.textContent;
+  const place = at("trouble");
+  place.textContent = error === null ? "" : error.message ?? String(error);
+  place.hidden = !place.textContent;
   if (error && !(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
 }
 

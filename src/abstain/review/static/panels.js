@@ -45,7 +45,7 @@ export function showFilter() {
     status.pairs.length ? make("h3", {}, "Most frequent pairs among flagged labels") : "", pairs);
 }
 
-const said = (answer) => (answer === null ? make("i", {}, "nothing") : answer.kind === "label" ? foreign(answer.label) : make("i", {}, answer.kind));
+const shown = (answer) => (answer === null ? make("i", {}, "nothing") : answer.kind === "label" ? foreign(answer.label) : make("i", {}, answer.kind));
 
 export async function showLog() {
   const list = make("ol", { class: "log" });
@@ -57,7 +57,7 @@ export async function showLog() {
     more.hidden = entries.length < 50;
     list.append(...entries.map((entry) => make("li", { class: entry.holds ? "" : "undone" },
       make("span", { class: "when" }, entry.at.replace("T", " ").slice(0, 16)), " ", foreign(entry.who), " ", make("span", { class: "id" }, foreign(entry.id)), " ",
-      entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? "undo: " : "", said(entry.before), " → ", said(entry.after)], entry.note ? ` “${entry.note}”` : "",
+      entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? "undo: " : "", shown(entry.before), " → ", shown(entry.after)], entry.note ? ` “${entry.note}”` : "",
       entry.holds ? make("button", { onclick: async () => { await undoEntry(entry.seq).catch(complain); showLog(); } }, "Undo") : make("i", {}, " undone"))));
   };
   more.onclick = () => load().catch(complain);

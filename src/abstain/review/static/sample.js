@@ -92,7 +92,7 @@ export function small(sample, about, first = []) {
   }
   if (about.kind === "text") return make("p", { class: "brief", dir: "auto" }, sample.text.slice(0, 200));
   const rest = sample.columns.filter((column) => !first.includes(column.name));
-  const told = first.map((name) => sample.columns.find((column) => column.name === name)).filter(Boolean);
-  return make("dl", { class: "brief" }, [...told, ...rest].slice(0, 5).map((column) =>
+  const named = first.map((name) => sample.columns.find((column) => column.name === name)).filter(Boolean);
+  return make("dl", { class: "brief" }, [...named, ...rest].slice(0, 5).map((column) =>
     make("div", {}, make("dt", {}, foreign(column.name)), make("dd", {}, foreign(value(column.value))))));
 }

@@ -2,9 +2,9 @@
 
 const TRIES = [200, 500, 1000, 2000, 4000, 8000];
 export const unsaved = new Set();
-let told = () => {};
+let listening = () => {};
 
-export function onTrouble(listener) { told = listener; }
+export function onTrouble(listener) { listening = listener; }
 
 export class Refused extends Error {}
 
@@ -20,30 +20,30 @@ export async function get(path, asked = {}) {
   return answer(await fetch(`/api/${path}?${query}`));
 }
 
-async function once(path, said) {
+async function once(path, body) {
   return answer(await fetch(`/api/${path}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(said),
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   }));
 }
 
 // Sent again until the server has answered: a request has a name, and is taken only once. What is
 // to be saved `after` something else waits for that, and counts as not saved.
-export async function post(path, said = {}, after = null) {
+export async function post(path, body = {}, after = null) {
   const request = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
   unsaved.add(request);
   await after;
   for (let tried = 0; ; tried++) {
     try {
-      const found = await once(path, { ...said, request });
+      const found = await once(path, { ...body, request });
       unsaved.delete(request);
-      told(null);
+      listening(null);
       return found;
     } catch (error) {
       if (error instanceof Refused) {
         unsaved.delete(request);
         throw error;
       }
-      told(`Not saved yet: ${unsaved.size}. The server does not answer; trying again.`);
+      listening(`Not saved yet: ${unsaved.size}. The server does not answer; trying again.`);
       await new Promise((resume) => setTimeout(resume, TRIES[Math.min(tried, TRIES.length - 1)]));
     }
   }
