@@ -1,4 +1,7 @@
-"""What a review is worth: planted errors, answered with the truth up to a budget, trained anew."""
+"""What a review is worth: planted errors, answered with the truth up to a budget, trained anew.
+
+With retrain.py, the process that trains.
+"""
 
 import time
 
