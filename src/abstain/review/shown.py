@@ -6,6 +6,7 @@ again, so that whatever lies in a file, what leaves the server is a picture.
 
 import hashlib
 import io
+import logging
 import os
 import re
 import zlib
@@ -20,13 +21,18 @@ import numpy.typing as npt
 from torch import Tensor, as_tensor
 
 from abstain.auditing.saved import SavedAudit
-from abstain.data import LabeledData, load
+from abstain.data import Inputs, LabeledData, load
+from abstain.data.inputs import take
 from abstain.data.readers.image_folder import FileBlobs
 from abstain.data.readers.images import LazyImages
+from abstain.embed.embedding import embed
+from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
 from abstain.support.optional import require
 from abstain.training.run_sources import reading, recalled
 
+_log = logging.getLogger(__name__)
 LARGEST_PICTURE = 100_000_000
 """Pixels that a picture may have to be decoded, and bytes that its file may have."""
 _SIDES = (160, 640, 2048)
@@ -48,7 +54,8 @@ class Shown:
     def __init__(self, audit: SavedAudit) -> None:
         data = _load(audit)
         self.data = data.as_shown
-        self._given_features = None if data.shown is None else np.asarray(data.inputs, np.float32)
+        self._features = None if data.shown is None else data.inputs
+        self._audit = audit
         self.kind = self.data.kind
         ids = audit.weights.column("id").to_pylist()
         self._ids = list(self.data.ids)
@@ -174,10 +181,12 @@ class Shown:
     def _embedded(self, rows: list[int]) -> Floats:
         """Numbers in which samples that are alike lie close: embeddings, where there are any."""
         index = [self._rows[row] for row in rows]
-        if self._given_features is not None:
-            return _unit(self._given_features[index])
         if not rows:
             return np.zeros((0, 1), np.float32)
+        if self._embeddings is not None:
+            return _unit(
+                np.stack([np.asarray(x, np.float32) for x in take(self._embeddings, index)])
+            )
         if self.kind == "text":
             return _unit(np.stack([_hashed(str(self.data.inputs[k])) for k in index]))
         if self.kind == "table":
@@ -186,6 +195,19 @@ class Shown:
             return np.asarray(np.nan_to_num((values - mean) / spread), np.float32)
         image_of = require("PIL.Image", "pictures")
         return np.stack([self._thumbnail(image_of, row) for row in rows])
+
+    @cached_property
+    def _embeddings(self) -> Inputs | None:
+        """Features that the audit was given, or those of its backbone, which are in the cache."""
+        if self._features is not None or self._audit.summary.get("backbone", NONE) == NONE:
+            return self._features
+        try:
+            encoder = load_any_encoder(self._audit.folder)
+            assert isinstance(encoder, BackboneEncoder)
+            return embed(self.data, encoder.backbone)
+        except AbstainError as error:  # such as a backbone that is not installed here
+            _log.warning("similar samples are found without the backbone of the audit: %s", error)
+            return None
 
     def _thumbnail(self, image_of: Any, row: int) -> Floats:  # noqa: ANN401
         blob, _ = self.picture(row, _SIDES[0])
