@@ -11,6 +11,7 @@ from abstain.auditing.audit import audit
 from abstain.auditing.result import Audit
 from abstain.auditing.saved import SavedAudit
 from abstain.data import load, splits
+from abstain.embed.names import NONE
 from abstain.errors import AbstainError
 from abstain.report import write_report
 from abstain.report.export import default_suffix, export_cleaned
@@ -38,7 +39,8 @@ def retrain(folder: Path, place: Path) -> Audit:
     recipe = replace(Recipe.from_json(about["recipe"]), flip=0.0)
     test = None
     if isinstance(sources["train"], str) and "test" in splits(sources["train"]):
-        test = load(sources["train"], **{**reading(sources), "split": "test"})
+        own_size = recipe.backbone != NONE  # as the training data were read
+        test = load(sources["train"], **{**reading(sources), "split": "test", "own_size": own_size})
     found = audit(clean, recipe, test=test, folder=place / "audit", **written.reading)
     write_report(found, place / "audit" / "report.html")
     return found
