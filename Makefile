@@ -20,7 +20,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 
 # The demo needs less than the tests do, and should not wait for the rest.
 .venv/usable: pyproject.toml constraints.txt | .venv/bin/python
-	$(INSTALL) '.[train]'
+	$(INSTALL) '.[train,review]'
 	touch $@
 
 .venv/ready: pyproject.toml constraints.txt | .venv/bin/python
@@ -30,6 +30,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 demo: .venv/usable  ## audit handwritten digits of which 20% were given a wrong label
 	rm -rf demo-output/audit
 	$(BIN)/abstain audit mnist-5k --flip 0.2 --out demo-output/audit
+	@echo "Go through its labels in the browser: $(BIN)/abstain review demo-output/audit"
 
 compare: setup  ## train by cross-entropy and by abstain on labels of which 40% are wrong
 	$(BIN)/python examples/digits.py
@@ -59,6 +60,7 @@ layers: setup
 bench: setup  ## measure what the README claims about cost
 	$(BIN)/python bench/loss.py
 	$(BIN)/python bench/epoch.py
+	$(BIN)/python bench/review.py
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build

@@ -22,6 +22,7 @@ from cases import FOLDS
 from verdict_tables import Rows
 
 from abstain.auditing import measured
+from abstain.review import queue, shown
 from abstain.scores import verdict
 from abstain.scores.verdict import Learnt
 
@@ -68,6 +69,7 @@ def figures():
     loss, epoch, audit_scale = (
         constants(f"bench/{x}.py") for x in ("loss", "epoch", "audit_scale")
     )
+    page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
     return {
@@ -83,6 +85,8 @@ def figures():
             f"measured** within about {100 * checked['width'] / 2:.0f} points",
             f"In {sampling['draws']:,} simulated draws from each of the {checked['cases']} cases "
             f"the {sampling['confidence']:.0%} interval covered in at least 93.5%.",
+            f"is on the screen {page_speed[10**6]['milliseconds_median']:.0f} ms after a key, with "
+            "a million labels too",
         ],
         "docs/audit.md": [
             f"{len(rows)} cases of {len(sources)} sources ({len(real)} of these cases, of "
@@ -97,6 +101,16 @@ def figures():
             f"covers in about {np.mean(after):.0%} of the real cases",
             f"One answer in {WORDS[round(1 / slips)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
+        ],
+        "docs/review.md": [
+            f"After {measured.ENOUGH} answers",
+            f"with a {sampling['confidence']:.0%} interval",
+            f"more than one in {WORDS[round(1 / measured._GAPS)]}",
+            f"in the last {queue.LAST} decisions",
+            f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
+            f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels)",
+            f"for {WORDS[round(queue.LEASE / 60)]} minutes",
+            f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(shown.LARGEST_PICTURE))]} pixels",
         ],
         "docs/losses.md": [
             *(f"| {shape} | {target} |" for shape, target, _ in loss["CASES"]),
@@ -117,6 +131,7 @@ OTHERS = {
         *("check 200 labels", "shows `make demo`: 4,000 handwritten digits, 833 of which"),
         *("about 21% of them", "truth 20.8%", "flags 860 labels: 95.2% of these", "98.3% of all"),
         *("The 100 worst", "in all 18 rows", "CIFAR-10", "Ziyin et al., 2020", "Apache-2.0"),
+        "a handwritten 3 that was labelled 0",
     ],
     "docs/audit.md": ["from 0 to 1", "row, from 0", "near 0 under", "m = 0", "never reaches 0"],
     "docs/losses.md": [
@@ -124,6 +139,7 @@ OTHERS = {
         *("right on 66.0% of the test images", "right on 94.8%", "the 560 labels", "97.3% are"),
         *("Left: with 40% wrong labels", "in (1, number of classes]"),
     ],
+    "docs/review.md": [],
     "docs/training.md": [
         *("most 64 pixels", "answers the 90% of", "at most 5% wrong", "with 95% confidence"),
         *("row, from 0", "at least 0.9"),
@@ -132,6 +148,7 @@ OTHERS = {
         "Python 3.11 or newer",
         "exits with 2",
         "back to step 6",
+        "to step 8",
         "(1, 10] for 10 classes, got 0.5",
     ],
 }

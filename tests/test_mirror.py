@@ -11,7 +11,7 @@ SOURCE = {"abstain": ROOT / "src/abstain", "reproduction": ROOT / "reproduction"
 TESTS = {"abstain": ROOT / "tests", "reproduction": ROOT / "reproduction/tests"}
 ROOMS = [
     ("abstain", "."),
-    *(("abstain", room) for room in ("losses", "models", "noise", "scores", "theory")),
+    *(("abstain", room) for room in ("losses", "models", "noise", "review", "scores", "theory")),
     ("reproduction", "."),
 ]
 

@@ -47,7 +47,7 @@ def test_no_command_shows_the_help(capsys):
     assert "Usage:" in shown.out + shown.err
 
 
-@pytest.mark.parametrize("command", ["audit", "export", "train", "predict"])
+@pytest.mark.parametrize("command", ["audit", "export", "train", "predict", "review"])
 def test_help_fills_its_lines(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):

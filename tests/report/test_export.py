@@ -151,7 +151,7 @@ def test_other_tables_are_cleaned_too(tmp_path, name):
 def test_what_cannot_be_exported_is_said(texts, tmp_path):
     found, _ = texts
     for settings, message in (
-        ({"fix": "correct"}, "fix must be one of drop, relabel, weight, got 'correct'"),
+        ({"fix": "correct"}, "fix must be one of drop, relabel, weight, reviewed, got 'correct'"),
         ({"min_confidence": 2.0}, r"min_confidence must lie in \[0, 1\], got 2.0"),
         ({"unsure": "flip"}, "unsure must be one of keep, drop, got 'flip'"),
     ):

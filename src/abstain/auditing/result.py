@@ -2,8 +2,9 @@
 
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
 issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
-that a label is right), summary.json (written last: a folder that has it is whole), report.html,
-which `abstain.report` adds, and what was drawn and reviewed (`abstain.auditing.reviewed`).
+that a label is right), evidence.parquet (what that was judged from), summary.json (written last: a
+folder that has it is whole), report.html, which `abstain.report` adds, and what was drawn and
+reviewed (`abstain.auditing.reviewed`).
 """
 
 import itertools
@@ -21,6 +22,7 @@ import torch
 
 from abstain.arguments import typed
 from abstain.auditing.caution import caution_of
+from abstain.auditing.kept_evidence import keep_evidence
 from abstain.auditing.measured import ENOUGH, MEASURED_CONFIDENCE, gone_through, measure
 from abstain.auditing.reviewed import (
     Kept,
@@ -44,6 +46,7 @@ from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
+from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many
 from abstain.training.run_folder import RunFolder
 from abstain.training.trained import Trained
@@ -380,8 +383,9 @@ class Audit:
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
             self._keep_reviews(place, pa.array(self.data.ids[:], pa.string()))
+            keep_evidence(place, self.verdict.evidence, self.given)
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
-            publish(place / "issues.csv", lambda path: csv.write_csv(table, path))
+            publish(place / "issues.csv", lambda path: csv.write_csv(for_spreadsheets(table), path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
             publish_text(place / "summary.json", text)
 

@@ -20,6 +20,7 @@ from abstain.errors import AbstainError
 from abstain.scores.sampling import Sample, draw
 from abstain.support.files import publish
 from abstain.support.optional import require
+from abstain.support.spreadsheets import as_written
 from abstain.support.wording import many, some
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def checked_answers(answers: Mapping[str, str], data: LabeledData) -> dict[str, 
     named = {}
     for id_, label in answers.items():
         exact = str(id_)
-        named[exact if exact in known else exact.strip()] = _class_of(label, classes)
+        forms = (exact, exact.strip(), as_written(exact.strip()))
+        named[next((x for x in forms if x in known), forms[1])] = _class_of(label, classes)
     if unknown := [id_ for id_ in named if id_ not in known]:
         raise AbstainError(
             f"must name samples that were audited, got {many(len(unknown), 'other id')}: "
@@ -119,8 +121,8 @@ def rows_of(answers: Mapping[str, str], data: LabeledData) -> dict[int, int]:
 def _class_of(label: object, classes: Container[str]) -> str:
     """The name of a class; 2.0 is class 2, as programs write whole numbers in columns with gaps."""
     name = str(label).strip()
-    whole = name.removesuffix(".0")
-    return whole if name not in classes and whole in classes else name
+    forms = (name, name.removesuffix(".0"), as_written(name))
+    return next((form for form in forms if form in classes), name)
 
 
 @dataclass(frozen=True, kw_only=True)

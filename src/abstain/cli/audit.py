@@ -68,7 +68,7 @@ def audit(
         Path | None,
         typer.Option(
             help="With --resume: labels that somebody checked, a CSV or Parquet file with the "
-            "columns id and checked_label, as abstain sample writes it.",
+            "columns id and checked_label, as abstain sample writes it, or JSON of Label Studio.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -119,7 +119,15 @@ def audit(
                 save_every=None,
                 as_json=None,
             )
-        again: dict[str, Any] = {"resume": True, "reviewed": reviewed}
+        from abstain.review.sharing import share_decisions
+
+        share_decisions(resume)  # what was decided on the page counts as well
+        answers: Any = reviewed
+        if reviewed is not None and reviewed.suffix.lower() == ".json":
+            from abstain.integrations.label_studio import read_label_studio
+
+            answers = read_label_studio(reviewed)
+        again: dict[str, Any] = {"resume": True, "reviewed": answers}
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         return
     from abstain.training.recipe import DEFAULT_METHOD, Recipe
@@ -215,7 +223,7 @@ def _print(verdict: "Audit", report: Path) -> None:
     folder = quote(str(report.parent))
     if verdict.flagged:
         console.print(
-            f"Look at the flagged labels: abstain export {folder} --to csv --flagged",
+            f"Go through the flagged labels: abstain review {folder}",
             soft_wrap=True,
             markup=False,
         )

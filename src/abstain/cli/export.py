@@ -19,13 +19,15 @@ EXAMPLES = """
 
   abstain export audits/photos-… --to label-studio --out tasks.json
 
+  abstain export audits/photos-… --to corrected --out corrected.csv
+
   abstain export audits/photos-… --to cleaned --fix drop --out clean.csv
 
   abstain export audits/photos-… --to cleaned --fix relabel --unsure drop
 """
 
 _NOTHING: dict[str, int] = {}
-_TARGETS = ("csv", "parquet", "label-studio", "cleaned")
+_TARGETS = ("csv", "parquet", "label-studio", "cleaned", "corrected")
 
 
 def export(
@@ -34,7 +36,8 @@ def export(
         str,
         typer.Option(
             help="csv or parquet: the table of labels; label-studio: tasks to review there; "
-            "cleaned: the data set with corrected labels."
+            "cleaned: the data set with corrected labels; corrected: only what was reviewed, as "
+            "a new column."
         ),
     ],
     out: Annotated[
@@ -52,7 +55,8 @@ def export(
         str | None,
         typer.Option(
             help="For cleaned: drop flagged samples, relabel them where the model is confident "
-            "(default), or weight every sample by the probability that its label is right."
+            "(default), weight every sample by the probability that its label is right, or take "
+            "only reviewed labels."
         ),
     ] = None,
     min_confidence: Annotated[
@@ -69,6 +73,10 @@ def export(
         str | None,
         typer.Option(help="For label-studio: address of the image folder, put before each path."),
     ] = None,
+    copies: Annotated[
+        bool,
+        typer.Option("--copies", help="For corrected, into a folder of images: copies, no links."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -76,17 +84,19 @@ def export(
     """Write the labels of an audit for other programs, or the data set with corrected labels.
 
     A cleaned data set keeps the form of its source, so that abstain train can read it. An image
-    folder becomes a CSV of paths and labels; --fix weight adds a column for --weights weight.
+    folder becomes a CSV of paths and labels; --fix weight adds a column for --weights weight. A
+    corrected one has the decisions of a review, and no other change: all rows with the new column
+    corrected_label, or, of images, a folder, with the log of decisions beside.
     """
     if to not in _TARGETS:
         raise AbstainError(f"must be one of {', '.join(_TARGETS)}, got {to!r}", argument="to")
     _check(
         to,
         {"cleaned": {"fix": fix, "min_confidence": min_confidence, "unsure": unsure},
-         "label-studio": {"url": url}},
+         "label-studio": {"url": url}, "corrected": {"copies": copies or None}},
     )  # fmt: skip
-    if to == "cleaned" and flagged is not None:
-        raise AbstainError("--flagged and --all are not for cleaned, which is the whole data set")
+    if to in ("cleaned", "corrected") and flagged is not None:
+        raise AbstainError(f"--flagged and --all are not for {to}, which is the whole data set")
     for name, value in (("min_confidence", min_confidence), ("unsure", unsure)):
         if value is not None and fix not in (None, "relabel"):
             raise AbstainError(
@@ -97,6 +107,10 @@ def export(
     from abstain.support.wording import many
 
     saved = SavedAudit.open(audit)
+    from abstain.review.export import export_corrected, to_be_dropped
+    from abstain.review.sharing import share_decisions
+
+    share_decisions(saved.folder)
     sure = SURE_ENOUGH if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":
@@ -115,6 +129,7 @@ def export(
             fix or "relabel",  # type: ignore[arg-type]
             min_confidence=sure,
             unsure=unsure or "keep",  # type: ignore[arg-type]
+            dropped=to_be_dropped(saved.folder),
         )
         rows = written.rows
         done = {
@@ -124,6 +139,10 @@ def export(
         }
         weights = {"weights": WEIGHT} if fix == "weight" else {}
         after = "Train on it: " + command("train", place, {**written.reading, **weights})
+    elif to == "corrected":
+        written = export_corrected(saved, place, copies=copies)
+        rows, after = written.rows, ""
+        done = {"corrected": written.relabelled, "dropped": written.dropped}
     else:
         from abstain.report.export import export_issues
 
@@ -136,7 +155,7 @@ def export(
     console = Console(highlight=False)
     words = {"unsure": f"flagged but left as given: confidence below {sure:g} (--unsure drop)"}
     if done.get("dropped"):
-        del done["unsure"]  # they were dropped
+        done.pop("unsure", None)  # they were dropped
     changes = "".join(f", {n} {words.get(name, name)}" for name, n in done.items() if n)
     console.print(f"{place}: {many(rows, 'row')}{changes}", soft_wrap=True, markup=False)
     if after:
@@ -157,7 +176,8 @@ def _new_file(saved: "SavedAudit", to: str) -> Path:
     """A name that is not taken: without --out, nothing is written over."""
     from abstain.report.export import default_suffix
 
-    suffix = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json"}.get(to)
+    endings = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json", "corrected": ".csv"}
+    suffix = endings.get(to)
     if suffix is None:
         source = str(saved.summary["sources"]["train"])
         suffix = default_suffix(source, saved.summary["inputs"])

@@ -2,6 +2,7 @@
 
 A task has `data` (what is shown) and `predictions` (what is already chosen when it opens); the
 names in `from_name` and `to_name` are those of the labelling interface, which is written beside.
+Labels that were reviewed have `annotations`, as Label Studio's own export has them.
 """
 
 import json
@@ -17,6 +18,7 @@ from torch import as_tensor
 
 from abstain import __version__
 from abstain.arguments import typed
+from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
@@ -92,23 +94,51 @@ def interface(data: LabeledData) -> str:
     )
 
 
+@typed()
+def read_label_studio(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Classes by id, from tasks as Label Studio exports them (JSON); of several answers, the last.
+
+    Args:
+        path: The file.
+    """
+    try:
+        tasks = json.loads(Path(path).read_text(encoding="utf-8"))
+        answers = {}
+        for task in tasks:
+            done = [x for x in task.get("annotations", ()) if not x.get("was_cancelled")]
+            results = [r for one in done for r in one["result"] if r["from_name"] == CHOICES]
+            if results:
+                answers[str(task["data"]["id"])] = str(results[-1]["value"]["choices"][0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise AbstainError(
+            f"must be tasks as Label Studio exports them, got {path}: {error!r}",
+            argument="reviewed",
+        ) from error
+    if not answers:
+        raise AbstainError(f"must hold annotations, got none in {path}", argument="reviewed")
+    return answers
+
+
 def _tasks(
     audit: SavedAudit, data: LabeledData, *, flagged: bool, url: str | None
 ) -> list[dict[str, Any]]:
     name, _ = _SHOWN[data.kind]
     row = {id_: k for k, id_ in enumerate(data.ids)}
     tasks = []
+    answers = kept_answers(audit.folder).answers
+
+    def chosen(label: str) -> dict[str, Any]:
+        names = {"from_name": CHOICES, "to_name": name, "type": "choices"}
+        return {**names, "value": {"choices": [label]}}
+
     for issue in audit.issues.to_pylist():
-        if flagged and not issue["is_label_issue"]:
+        answer = answers.get(issue["id"])
+        if flagged and not issue["is_label_issue"] and answer is None:
             continue
-        chosen = {
-            "from_name": CHOICES,
-            "to_name": name,
-            "type": "choices",
-            "value": {"choices": [issue["predicted_label"]]},
-        }
+        reviewed = {} if answer is None else {"annotations": [{"result": [chosen(answer)]}]}
         tasks.append(
             {
+                **reviewed,
                 "data": {
                     name: _shown(data, row[issue["id"]], url),
                     "id": issue["id"],
@@ -119,7 +149,7 @@ def _tasks(
                     {
                         "model_version": f"abstain {__version__}",
                         "score": round(issue["confidence"], 6),
-                        "result": [chosen],
+                        "result": [chosen(issue["predicted_label"])],
                     }
                 ],
             }

@@ -47,9 +47,8 @@ def next_steps(audit: Audit) -> dict[str, str]:
     if source is not None and audit.flagged:
         clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
         steps |= {
-            "Look through the flagged labels in Label Studio, worst first": (
-                f"abstain export {place} --to label-studio --out tasks.json"
-            ),
+            "Go through the flagged labels in the browser, worst first": f"abstain review {place}",
+            "Or in Label Studio": (f"abstain export {place} --to label-studio --out tasks.json"),
             "Or take what is proposed, and leave out what is unsure": (
                 f"abstain export {place} --to cleaned --fix relabel --unsure drop "
                 f"--out {quote(clean)}"

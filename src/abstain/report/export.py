@@ -5,7 +5,7 @@ What becomes of the labels and the rows is in `abstain.report.repair`; here are 
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.auditing.reviewed import OWN_FILES
+from abstain.auditing.reviewed import OWN_FILES, kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.features import SUFFIX, is_feature_file
@@ -29,11 +29,12 @@ from abstain.report.repair import (
 )
 from abstain.support.files import publish
 from abstain.support.optional import require
+from abstain.support.spreadsheets import for_spreadsheets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Fix = Literal["drop", "relabel", "weight"]
+Fix = Literal["drop", "relabel", "weight", "reviewed"]
 Unsure = Literal["keep", "drop"]
 SURE_ENOUGH = 0.5
 """Least confidence with which a flagged label is replaced: more probably right than not."""
@@ -60,11 +61,26 @@ def export_issues(
     """The table of issues as CSV or Parquet, by the ending of the name."""
     target = Path(out)
     check_own_files(audit, target)
-    table = audit.issues
+    table = with_answers(audit.issues, kept_answers(audit.folder).answers)
     if flagged:
         table = table.filter(table.column("is_label_issue"))
+    if target.suffix.lower() == ".csv":
+        table = for_spreadsheets(table)
     write_table(table, target)
     return Exported(path=target, rows=table.num_rows)
+
+
+def with_answers(issues: "pa.Table", answers: Mapping[str, str]) -> "pa.Table":
+    """The table of issues with what was reviewed since it was written."""
+    pa = require("pyarrow", "the table of issues")
+    ids, flags = (issues.column(name).to_pylist() for name in ("id", "is_label_issue"))
+    columns = {
+        "is_label_issue": [f and id_ not in answers for f, id_ in zip(flags, ids, strict=True)],
+        "checked_label": pa.array([answers.get(id_) for id_ in ids], pa.string()),
+    }
+    for name, values in columns.items():
+        issues = issues.set_column(issues.column_names.index(name), name, [values])
+    return issues
 
 
 @typed()
@@ -75,6 +91,7 @@ def export_cleaned(
     *,
     min_confidence: float = SURE_ENOUGH,
     unsure: Unsure = "keep",
+    dropped: Collection[str] = (),
 ) -> Exported:
     """The data set that was audited, as a source to train on, with its labels repaired.
 
@@ -83,12 +100,14 @@ def export_cleaned(
         out: The file to write: .csv or .parquet; .npz where images lie in memory.
         fix: What becomes of a flagged label: its sample is dropped; the proposed label takes its
             place where the confidence is high enough; or it stays, with the probability of being
-            right as the `weight` of every sample, for `abstain train --weights weight`. Of features
-            that were given in a file, those of the kept samples are written beside.
+            right as the `weight` of every sample, for `abstain train --weights weight`; or only
+            labels that somebody reviewed are replaced. Of features that were given in a file, those
+            of the kept samples are written beside.
         min_confidence: The least confidence with which a label is replaced; by default, what is
             proposed must be more probably right than not.
         unsure: What becomes of a flagged sample whose label is not replaced, as the confidence is
             too low: it stays as it is, or is dropped.
+        dropped: Ids of samples that reviewers want out of the data set.
     """
     for name, value, known in (("fix", fix, Fix), ("unsure", unsure, Unsure)):
         if value not in get_args(known):
@@ -101,8 +120,8 @@ def export_cleaned(
     check_own_files(audit, target)
     loaded, sources = audit.load(), _sources(audit)
     data = loaded.as_shown
-    repaired = repair(audit, data, fix, min_confidence, unsure)
-    files, folder = _table_files(sources), folder_of(sources)
+    repaired = repair(audit, data, fix, min_confidence, unsure, dropped)
+    files, folder = source_files(sources), folder_of(sources)
     reading = reading_of_cleaned(sources, target)
     if len(repaired.keep) < len(data) and loaded.shown is not None:
         _check_beside(target, reading["features"])
@@ -145,7 +164,7 @@ def reading_of_cleaned(
     {'features': 'clip.npy'}
     """
     kept = {"features"} if is_feature_file(sources["options"].get("features")) else set()
-    if _table_files(sources):
+    if source_files(sources):
         kept = {"label", "features", "ignore", "image_size"}
     elif Path(target).suffix.lower() != ".npz":
         kept.add("image_size")
@@ -183,7 +202,7 @@ def default_suffix(source: str, inputs: str) -> str:
 def check_own_files(audit: SavedAudit, target: Path) -> None:
     """Refuse to write over the data that were audited, or over files of the audit."""
     sources = _sources(audit)
-    own = [Path(str(sources["train"])), *_table_files(sources), *audit.folder.iterdir()]
+    own = [Path(str(sources["train"])), *source_files(sources), *audit.folder.iterdir()]
     is_to_be = target.name in OWN_FILES and target.absolute().parent == audit.folder.absolute()
     if is_to_be or (
         target.exists() and any(path.exists() and target.samefile(path) for path in own)
@@ -229,7 +248,7 @@ def folder_of(sources: Mapping[str, Any]) -> Path | None:
     return path if path.is_dir() and not is_table else None
 
 
-def _table_files(sources: Mapping[str, Any]) -> list[Path]:
+def source_files(sources: Mapping[str, Any]) -> list[Path]:
     """The files of the table that was audited; none for other sources."""
     source = str(sources["train"])
     path = Path(source).expanduser()

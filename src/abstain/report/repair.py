@@ -5,7 +5,7 @@ the images of a folder (as a table of paths and labels), the arrays of an `.npz`
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,12 @@ class Repaired:
 
 
 def repair(
-    audit: SavedAudit, data: LabeledData, fix: str, min_confidence: float, unsure: str
+    audit: SavedAudit,
+    data: LabeledData,
+    fix: str,
+    min_confidence: float,
+    unsure: str,
+    dropped: Collection[str] = (),
 ) -> Repaired:
     """What `export_cleaned` does to the labels, by the verdict."""
     row = {id_: k for k, id_ in enumerate(data.ids)}
@@ -75,8 +80,10 @@ def repair(
             weights[row[id_]] = 1.0
     left = flagged & ~chosen
     drops = fix == "drop" or (fix == "relabel" and unsure == "drop")
+    stays = ~left if drops else np.ones(len(data), dtype=bool)
+    stays[[row[id_] for id_ in dropped]] = False
     return Repaired(
-        keep=np.flatnonzero(~left) if drops else np.arange(len(data)),
+        keep=np.flatnonzero(stays),
         labels=labels,
         weights=weights,
         relabelled=int(chosen.sum()),

@@ -21,6 +21,7 @@ from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
 from abstain.support.optional import require
+from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def export_sample(audit: SavedAudit, out: str | os.PathLike[str], size: int) -> 
     columns |= _inputs(audit, drawn, target.parent)
     columns["given_label"] = pa.array([given[x] for x in drawn], pa.string())
     columns[ANSWER] = pa.array([answers.get(x, "") for x in drawn], pa.string())
-    write_table(pa.table(columns), target)
+    table = pa.table(columns)
+    write_table(for_spreadsheets(table) if target.suffix.lower() == ".csv" else table, target)
     return Exported(path=target, rows=size)
 
 

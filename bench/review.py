@@ -1,0 +1,116 @@
+"""The review page on many labels: from a key to the next sample on the screen, in a browser.
+
+    python bench/review.py [--labels 1000000] [--keys 200]
+
+Makes an audit of that many pictures from probabilities (nothing is trained), serves it by `abstain
+review`, and drives Debian's chromium by Playwright. Writes results/review.json.
+"""
+
+import argparse
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+
+from abstain.auditing.audit import audit
+
+RESULTS = Path(__file__).parents[1] / "results" / "review.json"
+SIDE, CLASSES, NOISE = 8, 10, 0.2
+
+
+def make_audit(place, labels):
+    """An audit of random pictures of which a fifth have a wrong label."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, CLASSES, labels)
+    shown = rng.integers(0, 60, (labels, 1, SIDE, SIDE), dtype=np.uint8)
+    shown[np.arange(labels), 0, true // 2, true % 2] = 255
+    given = np.where(rng.random(labels) < NOISE, rng.integers(0, CLASSES, labels), true)
+    logits = rng.normal(size=(labels, CLASSES)).astype(np.float32)
+    logits[np.arange(labels), true] += 4
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.savez(place / "data.npz", x=shown, y=given)
+    audit(place / "data.npz", probabilities=probabilities, folder=place / "audit")
+    return place / "audit"
+
+
+def serve(folder, port):
+    words = [sys.executable, "-m", "abstain", "review", str(folder), "--no-browser"]
+    began = time.monotonic()
+    server = subprocess.Popen([*words, "--port", str(port)])
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/about").read()
+            return server, time.monotonic() - began
+        except OSError:
+            time.sleep(0.2)
+
+
+def drive(address, keys, pause):
+    """Milliseconds from each key to the next sample on the screen."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(address)
+        page.wait_for_selector("body[data-row]", timeout=60_000)
+        page.wait_for_timeout(2000)
+        for k in range(keys):
+            page.keyboard.press("a" if k % 3 else "k")
+            page.wait_for_timeout(pause)
+        page.wait_for_timeout(1000)
+        read = "performance.getEntriesByName('next').map((x) => x.duration)"
+        found = page.evaluate(read)
+        page.click("#again")
+        began = time.monotonic()
+        page.wait_for_selector("#hint:has-text('Judged again')", timeout=60_000)
+        again = time.monotonic() - began
+        browser.close()
+    return np.array(found), again
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--keys", type=int, default=200)
+    parser.add_argument("--pause", type=int, default=250, help="milliseconds between keys")
+    options = parser.parse_args()
+    rows = []
+    for labels in options.labels:
+        with tempfile.TemporaryDirectory() as name:
+            folder = make_audit(Path(name), labels)
+            server, opening = serve(folder, 8790)
+            try:
+                took, again = drive("http://127.0.0.1:8790/", options.keys, options.pause)
+            finally:
+                server.terminate()
+                server.wait()
+        rows.append(
+            {
+                "labels": labels,
+                "keys": options.keys,
+                "measured": len(took),
+                "milliseconds_median": round(float(np.median(took)), 1),
+                "milliseconds_95%": round(float(np.quantile(took, 0.95)), 1),
+                "milliseconds_most": round(float(took.max()), 1),
+                "within_100_milliseconds": round(float((took <= 100).mean()), 3),
+                "opening_seconds": round(opening, 1),
+                "again_seconds": round(again, 2),
+            }
+        )
+        print(json.dumps(rows[-1]))
+    about = {"machine": platform.machine(), "pause_milliseconds": options.pause}
+    RESULTS.write_text(json.dumps({**about, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,385 @@
+"""The server of the review page: Starlette, on the loopback address unless a token guards it.
+
+Samples are asked for by row, never by name, and every file that is served is listed here: no
+request says a path. Who answers decides nothing but the log: names are for people to know each
+other by, the token is what keeps others out.
+"""
+
+import hmac
+import ipaddress
+import json
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from abstain.errors import AbstainError, DataError
+from abstain.review.queue import STATES, Filter
+from abstain.review.session import Session
+from abstain.review.store import Answer
+from abstain.review.training import Retraining
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+COOKIE = "abstain-review"
+_FILES = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "page.css": ("page.css", "text/css; charset=utf-8"),
+    **{
+        name: (name, "text/javascript; charset=utf-8")
+        for name in ("page.js", "server.js", "sample.js", "panels.js")
+    },
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_BODY = 1_000_000
+_MODES = ("fix", "verify", "verify-seen", "second", "settle")
+_MOST_ITEMS = 200
+_NAME = 80
+_NOTE = 4_000
+
+
+def make_app(session: Session, *, token: str | None = None, you: str = "") -> Starlette:
+    """The server of a review.
+
+    Args:
+        session: The review.
+        token: What everybody has to know who is let in; None on the loopback address.
+        you: The name that the page begins with.
+    """
+    retraining = Retraining(session)
+
+    async def page(request: Request) -> Response:
+        name, kind = _FILES[request.path_params.get("name", "")]
+        content = resources.files("abstain.review").joinpath("static", name).read_bytes()
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    async def about(_: Request) -> Response:
+        return JSONResponse({**session.about(), "you": you})
+
+    async def status(_: Request) -> Response:
+        found = await run_in_threadpool(session.status)
+        return JSONResponse({**found, "training": retraining.status()})
+
+    async def upcoming(request: Request) -> Response:
+        asked = request.query_params
+        who, count = _who(asked.get("who")), min(_number(asked, "count", 8), _MOST_ITEMS)
+        without = [int(x) for x in asked.get("without", "").split(",") if x.isdigit()]
+        if asked.get("like"):
+            row = _row(session, asked.get("like"))
+            return JSONResponse(await run_in_threadpool(session.like, row, who, count))
+        if asked.get("mode") == "verify":
+            found = await run_in_threadpool(session.to_verify, who, count, without)
+        else:
+            wanted = await run_in_threadpool(_filter, session, asked, who)
+            found = await run_in_threadpool(session.next_items, wanted, who, count, without)
+        return JSONResponse(found)
+
+    async def item(request: Request) -> Response:
+        row = _row(session, request.query_params.get("row"))
+        return JSONResponse(await run_in_threadpool(session.item, row))
+
+    async def near(request: Request) -> Response:
+        row = _row(session, request.query_params.get("row"))
+        return JSONResponse(await run_in_threadpool(session.near, row, 4))
+
+    async def picture(request: Request) -> Response:
+        asked = request.query_params
+        row, side = _row(session, asked.get("row")), _number(asked, "side", 640)
+        try:
+            content, kind = await run_in_threadpool(session.shown.picture, row, side)
+        except (DataError, OSError) as error:
+            return JSONResponse({"error": _message(error)}, status_code=422)
+        held = {"Cache-Control": "private, max-age=3600"}
+        return Response(content, media_type=kind, headers=held)
+
+    async def decide(request: Request) -> Response:
+        body = await _body(request)
+        answers = {
+            _row(session, one.get("row")): _answer(one) for one in _list(body, "answers", dict)
+        }
+        if not answers:
+            raise AbstainError("must hold at least one, got none", argument="answers")
+        mode = body.get("mode", "fix")
+        if mode not in _MODES:
+            raise AbstainError(f"must be one of {', '.join(_MODES)}, got {mode!r}", argument="mode")
+        entries = await run_in_threadpool(
+            session.decide,
+            answers,
+            who=_who(body.get("who")),
+            mode=mode,
+            request=_text(body, "request", _NAME),
+            note=_text(body, "note", _NOTE),
+        )
+        return JSONResponse({"entries": entries})
+
+    async def note(request: Request) -> Response:
+        body = await _body(request)
+        entries = await run_in_threadpool(
+            session.take_note,
+            _row(session, body.get("row")),
+            _text(body, "note", _NOTE),
+            who=_who(body.get("who")),
+            request=_text(body, "request", _NAME),
+        )
+        return JSONResponse({"entries": entries})
+
+    async def undo(request: Request) -> Response:
+        body = await _body(request)
+        seq = body.get("seq")
+        if not isinstance(seq, int):
+            raise AbstainError(f"must be the number of an entry, got {seq!r}", argument="seq")
+        name = _text(body, "request", _NAME)
+        who = _who(body.get("who"))
+        entries = await run_in_threadpool(session.undo, seq, who=who, request=name)
+        return JSONResponse({"entries": entries})
+
+    async def log(request: Request) -> Response:
+        asked = request.query_params
+        before = _number(asked, "before", 0) or None
+        found = await run_in_threadpool(session.log, 50, before, asked.get("by"))
+        return JSONResponse({"entries": found})
+
+    async def again(_: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(session.again))
+
+    async def retrain(_: Request) -> Response:
+        await run_in_threadpool(retraining.start)
+        return JSONResponse(retraining.status())
+
+    async def gain(_: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(retraining.gain))
+
+    get: Mapping[str, Callable[..., Any]] = {
+        "/api/about": about,
+        "/api/status": status,
+        "/api/next": upcoming,
+        "/api/item": item,
+        "/api/near": near,
+        "/api/picture": picture,
+        "/api/log": log,
+        "/api/gain": gain,
+    }
+    post: Mapping[str, Callable[..., Any]] = {
+        "/api/decide": decide,
+        "/api/note": note,
+        "/api/undo": undo,
+        "/api/again": again,
+        "/api/retrain": retrain,
+    }
+    files = [Route(f"/static/{name}", _named(page, name)) for name in _FILES if name]
+    app = Starlette(
+        routes=[
+            Route("/", page),
+            *files,
+            *(Route(path, do) for path, do in get.items()),
+            *(Route(path, do, methods=["POST"]) for path, do in post.items()),
+        ],
+        exception_handlers={AbstainError: _refused},
+    )
+    app.add_middleware(Guard, token=token)
+    return app
+
+
+class Guard:
+    """Lets in who may: by Host and Origin, and by the token where there is one."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on; every answer has the headers that keep a page safe."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_safely(message: Any) -> None:  # noqa: ANN401
+            if message["type"] == "http.response.start":
+                safe = [(k.lower().encode(), v.encode()) for k, v in _HEADERS.items()]
+                named = {name for name, _ in message["headers"]}
+                if b"cache-control" not in named:
+                    safe.append((b"cache-control", b"no-store"))
+                message["headers"] = [*message["headers"], *safe]
+            await send(message)
+
+        request = Request(scope)
+        answer = self._refusal(request) or self._welcome(request)
+        await (answer or self._app)(scope, receive, send_safely)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "")
+        if not is_known_host(host, anywhere=self._token is not None):
+            # Another site's name that leads here: its scripts would be at home on this server.
+            return JSONResponse({"error": f"no review is served as {host!r}"}, status_code=421)
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
+        if request.method == "POST" and origin is None:
+            return JSONResponse({"error": "requests must say their origin"}, status_code=403)
+        return None
+
+    def _welcome(self, request: Request) -> Response | None:
+        """Ask for the token where there is one: once in the address, then as a cookie."""
+        if self._token is None:
+            return None
+        given = request.query_params.get("token")
+        if given is not None and _same(given, self._token):
+            answer = RedirectResponse(request.url.path, status_code=303)
+            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            return answer
+        if _same(request.cookies.get(COOKIE, ""), self._token):
+            return None
+        return JSONResponse(
+            {"error": "open the address that abstain review printed, with its token"},
+            status_code=401,
+        )
+
+
+def is_known_host(host: str, *, anywhere: bool) -> bool:
+    """Whether a server on this machine may be called so.
+
+    >>> is_known_host("127.0.0.1:8700", anywhere=False), is_known_host("[::1]:8700", anywhere=False)
+    (True, True)
+    >>> is_known_host("evil.example:8700", anywhere=False)
+    False
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    if name in LOOPBACK:
+        return True
+    if not anywhere:
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        import socket
+
+        return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return True
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _named(page: Callable[[Request], Any], name: str) -> Callable[[Request], Any]:
+    async def named(request: Request) -> Response:
+        request.scope["path_params"] = {"name": name}
+        answer: Response = await page(request)
+        return answer
+
+    return named
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": _message(error)}, status_code=400)
+
+
+def _message(error: Exception) -> str:
+    return str(error) if isinstance(error, AbstainError) else "it cannot be read"
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise AbstainError("what is sent must be JSON")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > _BODY:
+            raise AbstainError(f"what is sent must be shorter than {_BODY} bytes")
+    try:
+        body = json.loads(content)
+    except ValueError as error:
+        raise AbstainError(f"what is sent must be JSON, got: {error}") from error
+    if not isinstance(body, dict):
+        raise AbstainError("what is sent must be an object")
+    return body
+
+
+def _row(session: Session, value: object) -> int:
+    is_number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    if not is_number or not 0 <= int(value) < len(session.ids):  # type: ignore[call-overload]
+        raise AbstainError(f"must be that of a label, got {value!r}", argument="row")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def _number(asked: Mapping[str, str], name: str, default: int) -> int:
+    value = asked.get(name, str(default))
+    if not value.isdecimal() or len(value) > 12:
+        raise AbstainError(f"must be a whole number, got {value!r}", argument=name)
+    return int(value)
+
+
+def _share(asked: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        return float(asked.get(name) or default)
+    except ValueError:
+        raise AbstainError(f"must be a number, got {asked[name]!r}", argument=name) from None
+
+
+def _text(body: Mapping[str, Any], name: str, longest: int) -> str:
+    text = body.get(name, "")
+    if not isinstance(text, str) or len(text) > longest:
+        raise AbstainError(f"must be a text of at most {longest} characters", argument=name)
+    if name == "request" and not text:
+        raise AbstainError("must have a name of its own, got none", argument="request")
+    return text.encode("utf-8", "replace").decode()
+
+
+def _list(body: Mapping[str, Any], name: str, of: type) -> list[Any]:
+    values = body.get(name)
+    if not isinstance(values, list) or not all(isinstance(value, of) for value in values):
+        raise AbstainError("must be a list", argument=name)
+    return values
+
+
+def _who(value: object) -> str:
+    name = " ".join(str(value or "").split())
+    if not name or len(name) > _NAME or name == "file":
+        raise AbstainError("must be a name", argument="who", remedy="enter yours")
+    return name.encode("utf-8", "replace").decode()
+
+
+def _answer(one: Mapping[str, Any]) -> Answer:
+    kind, label = one.get("kind"), one.get("label")
+    if kind == "label" and isinstance(label, str):
+        return Answer("label", label)
+    if kind in ("unsure", "drop", "skip"):
+        return Answer(kind)
+    raise AbstainError(f"must be label, unsure, drop or skip, got {kind!r}", argument="kind")
+
+
+def _filter(session: Session, asked: Mapping[str, str], who: str) -> Filter:
+    state = asked.get("state") or "open"
+    if state not in (*STATES, "any"):
+        raise AbstainError(
+            f"must be one of {', '.join(STATES)}, any, got {state!r}", argument="state"
+        )
+    chosen = asked.get("by")
+    classes = [
+        _number(asked, name, 0) if asked.get(name) else None for name in ("given", "proposed")
+    ]
+    return Filter(
+        given=classes[0],
+        proposed=classes[1],
+        least=_share(asked, "least", 0.0),
+        most=_share(asked, "most", 1.0),
+        state=state,  # type: ignore[arg-type]
+        rows=session.rows_of(chosen, who) if chosen else None,
+    )

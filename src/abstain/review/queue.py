@@ -1,0 +1,295 @@
+"""Which label comes next, and what the decisions say of all the others.
+
+Everything is by row, in the order of the source, so that a million labels are no trouble.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from abstain.auditing.measured import ENOUGH, gone_through, measure
+from abstain.scores.evidence import UNKNOWN, Evidence
+from abstain.scores.interval import Interval
+from abstain.scores.sampling import Sample, answers_needed, wrong_unchecked
+from abstain.scores.verdict import Verdict, judge
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+State: TypeAlias = Literal["open", "decided", "unsure", "drop", "skip", "any"]
+OPEN, DECIDED, UNSURE, DROPPED, SKIPPED = range(5)
+STATES: Mapping[str, int] = {
+    "open": OPEN,
+    "decided": DECIDED,
+    "unsure": UNSURE,
+    "drop": DROPPED,
+    "skip": SKIPPED,
+}
+LAST = 50
+"""Decisions over which the rate of wrong labels found is shown, and looked ahead."""
+WORTH = 0.1
+"""Share of wrong labels below which looking at the worst ones is hardly worth the time."""
+LEASE = 600.0
+"""Seconds for which a label that one person was given is kept from others."""
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which labels to look at."""
+
+    given: int | None = None
+    proposed: int | None = None
+    least: float = 0.0
+    """P(wrong) from here on …"""
+    most: float = 1.0
+    """… to here."""
+    state: State = "open"
+    rows: tuple[int, ...] | None = None
+    """Only these, such as those that a person judged, or that are disputed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What the decisions say so far."""
+
+    decided: int
+    wrong: int
+    """Of the decided labels."""
+    flagged_left: int
+    last: int
+    """How many of the newest decisions `last_wrong` is out of."""
+    last_wrong: int
+    next_wrong: float
+    """How many of the next 50 are expected to be wrong."""
+    left_wrong: Interval
+    rate: Interval
+    is_measured: bool
+    checked: int
+    """Answers to the random sample that count."""
+    enough: int
+    """Answers from which on they measure the rate."""
+    halved_by: int | None
+    """How many more answers to the random sample would halve the interval."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether going on, worst first, still finds enough wrong labels."""
+        finds = self.last_wrong >= WORTH * self.last if self.last == LAST else False
+        return finds or self.next_wrong >= WORTH * LAST
+
+
+@dataclass
+class Leases:
+    """Labels that people have before them, so that nobody else is given the same."""
+
+    seconds: float = LEASE
+    _held: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def taken(self, row: int, who: str) -> bool:
+        """Whether somebody else has a label before them."""
+        held = self._held.get(row)
+        return held is not None and held[0] != who and held[1] > time.monotonic()
+
+    def take(self, rows: Sequence[int], who: str) -> None:
+        """Give labels to a person, who keeps them for a while."""
+        until = time.monotonic() + self.seconds
+        self._held.update((row, (who, until)) for row in rows)
+
+    def release(self, row: int) -> None:
+        """Let others have it: it is decided, or its person went on."""
+        self._held.pop(row, None)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class Queue:
+    """The labels of an audit, worst first, with what was decided of them."""
+
+    def __init__(
+        self, evidence: Evidence, given: Rows, num_classes: int, answers: Mapping[int, int]
+    ) -> None:
+        self.evidence = evidence
+        self.given = given
+        self.num_classes = num_classes
+        self.state = np.zeros(len(given), np.uint8)
+        self.leases = Leases()
+        doubted = (evidence.log_odds < 0) & (evidence.rival != UNKNOWN)
+        self._proposed = np.where(doubted, evidence.rival, given)
+        # By evidence alone: P(wrong) falls with it, whatever was decided. So a label stays where it
+        # was, for those who look back.
+        self.order = self.judged({}).order
+        self.rank(self.judged(answers))
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def judged(self, answers: Mapping[int, int]) -> Verdict:
+        """The verdict that knows some answers, as `Audit.with_reviewed` gives it."""
+        return judge(self.evidence, self.given, self.num_classes, answers)
+
+    def rank(self, verdict: Verdict) -> None:
+        """Go by this verdict from now on."""
+        self.verdict = verdict
+        self._doubts = _probability(verdict.curve.logits(self.evidence.log_odds))
+        self._filtered: dict[Filter, Rows] = {}
+        self.__dict__.pop("_rivals", None)
+
+    def proposed(self, row: int) -> int:
+        """The class that is believed most, which may be the given one."""
+        return int(self._proposed[row])
+
+    def proposals(self, row: int, most: int) -> list[tuple[int, float]]:
+        """Classes by how probable they are. Beyond the rival, as others with this label go."""
+        p = self.doubt(row)
+        given, rival = int(self.given[row]), int(self.evidence.rival[row])
+        if rival == UNKNOWN:
+            return [(given, 1 - p)]
+        share = float(np.nan_to_num(self.evidence.rival_share[row], nan=1.0))
+        found = self._rivals[given].copy()
+        found[[given, rival]] = 0
+        others = max(self.num_classes - 2, 1)
+        found = (found + 1 / others) / (found.sum() + 1) * p * (1 - share)
+        found[given], found[rival] = 1 - p, p * share
+        order = np.argsort(-found, kind="stable")[:most].tolist()
+        return [(k, float(found[k])) for k in order]
+
+    def doubt(self, row: int) -> float:
+        """P(wrong) of a label by its evidence, whatever was decided of it since."""
+        return float(self._doubts[row])
+
+    @cached_property
+    def _rivals(self) -> npt.NDArray[np.float64]:
+        """How often each class is the rival of labels of each, weighted by P(wrong)."""
+        m = self.num_classes
+        seen = self.evidence.rival != UNKNOWN
+        place = self.given[seen] * m + self.evidence.rival[seen]
+        weights = self._doubts[seen]
+        counts = np.bincount(place, weights, minlength=m * m).astype(np.float64)
+        return counts.reshape(m, m)
+
+    def next(
+        self, wanted: Filter, who: str, count: int, without: Sequence[int] = ()
+    ) -> tuple[list[int], int]:
+        """The next labels for a person, worst first, which nobody else has; and how many match.
+
+        Args:
+            wanted: Which labels.
+            who: The person, who holds them from now on.
+            count: How many.
+            without: Rows that the person has already.
+        """
+        base, skip = self._matching(wanted), set(without)
+        found: list[int] = []
+        left = 0
+        for begin in range(0, len(base), _CHUNK):
+            part = base[begin : begin + _CHUNK]
+            if wanted.state != "any":
+                part = part[self.state[part] == STATES[wanted.state]]
+            left += len(part)
+            if len(found) < count:
+                free = (
+                    row
+                    for row in part.tolist()
+                    if row not in skip and not self.leases.taken(row, who)
+                )
+                found += islice(free, count - len(found))
+        if wanted.state == "open":
+            self.leases.take(found, who)
+        return found, left
+
+    def _matching(self, wanted: Filter) -> Rows:
+        """All rows that match but for their state, worst first."""
+        key = Filter(**{**vars(wanted), "state": "any"})
+        if key not in self._filtered:
+            order = self.order
+            if wanted.rows is not None:
+                chosen = np.zeros(len(self), bool)
+                chosen[list(wanted.rows)] = True
+                order = order[chosen[order]]
+            if wanted.given is not None:
+                order = order[self.given[order] == wanted.given]
+            if wanted.proposed is not None:
+                order = order[self._proposed[order] == wanted.proposed]
+            if wanted.least > 0 or wanted.most < 1:
+                p = self._doubts[order]
+                order = order[(p >= wanted.least) & (p <= wanted.most)]
+            if wanted.rows is not None:
+                return order  # these change with every decision
+            self._filtered[key] = order
+        return self._filtered[key]
+
+    def pairs(self, most: int = 30) -> list[tuple[int, int, int]]:
+        """Given and proposed class of open flagged labels, and how many; the most first."""
+        rows = np.flatnonzero(self.verdict.is_label_issue & (self.state == OPEN))
+        m = self.num_classes
+        counts = np.bincount(self.given[rows] * m + self._proposed[rows], minlength=m * m)
+        order = np.argsort(-counts, kind="stable")[:most].tolist()
+        return [(k // m, k % m, int(counts[k])) for k in order if counts[k] and k // m != k % m]
+
+    def figures(
+        self,
+        verdict: Verdict,
+        last: Sequence[bool],
+        sample: Sample | None,
+        drawn: npt.NDArray[np.bool_] | None,
+    ) -> Figures:
+        """What the decisions say so far.
+
+        Args:
+            verdict: What `judged` gave for them.
+            last: Of the newest decisions, whether each found a wrong label.
+            sample: Labels drawn at random, if any were.
+            drawn: Which of them were answered for that.
+        """
+        n, dropped = len(self), self.state == DROPPED
+        decided = int(verdict.is_reviewed.sum()) + int(dropped.sum())
+        found_wrong = verdict.found_wrong + int(dropped.sum())
+        rate, checked, is_measured, halved_by = verdict.rate, 0, False, None
+        left_wrong = verdict.expected_among(~verdict.is_reviewed & ~dropped)
+        enough = min(ENOUGH, (n + 1) // 2)
+        if sample is not None and drawn is not None:
+            places = gone_through(verdict.is_reviewed[sample.rows], drawn)
+            checked = len(places)
+            if checked >= enough:
+                rate, is_measured = measure(verdict, sample, places), True
+                left_wrong = wrong_unchecked(rate, n, decided, found_wrong)
+            if 0 < checked < n:
+                halved_by = answers_needed(checked, n)
+        is_open = self.state == OPEN
+        ahead = self._open_ahead(LAST)
+        return Figures(
+            decided=decided,
+            wrong=found_wrong,
+            flagged_left=int((verdict.is_label_issue & is_open).sum()),
+            last=len(last),
+            last_wrong=sum(last),
+            next_wrong=float(verdict.wrong_probability[ahead].sum()),
+            left_wrong=left_wrong,
+            rate=rate,
+            is_measured=is_measured,
+            checked=checked,
+            enough=enough,
+            halved_by=halved_by,
+        )
+
+    def _open_ahead(self, count: int) -> list[int]:
+        found: list[int] = []
+        order = self.order
+        for begin in range(0, len(order), _CHUNK):
+            part = order[begin : begin + _CHUNK]
+            found += part[self.state[part] == OPEN][: count - len(found)].tolist()
+            if len(found) == count:
+                break
+        return found
+
+
+def _probability(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """P(wrong) from log odds; of what was never seen, even."""
+    return np.asarray(np.nan_to_num(expit(logits), nan=0.5), np.float32)

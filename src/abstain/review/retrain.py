@@ -1,0 +1,53 @@
+"""`python -m abstain.review.retrain AUDIT FOLDER`: audit the labels as they were corrected.
+
+A process of its own, so that the page stays quick.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from abstain.auditing.audit import audit
+from abstain.auditing.result import Audit
+from abstain.auditing.saved import SavedAudit
+from abstain.data import load, splits
+from abstain.embed.names import NONE
+from abstain.errors import AbstainError
+from abstain.report import write_report
+from abstain.report.export import default_suffix, export_cleaned
+from abstain.review.export import to_be_dropped
+from abstain.review.sharing import share_decisions
+from abstain.training.recipe import Recipe
+from abstain.training.run_folder import RunFolder
+from abstain.training.run_sources import reading, recalled
+
+
+def retrain(folder: Path, place: Path) -> Audit:
+    """Write the corrected data set, and audit it as the one before was.
+
+    Args:
+        folder: Of an audit that was reviewed.
+        place: A new folder for both.
+    """
+    share_decisions(folder)
+    before = SavedAudit.open(folder)
+    about = RunFolder(folder).about()
+    sources = recalled(before.summary["sources"])
+    place.mkdir(parents=True)
+    clean = place / f"corrected{default_suffix(str(sources['train']), before.summary['inputs'])}"
+    written = export_cleaned(before, clean, "reviewed", dropped=to_be_dropped(folder))
+    recipe = replace(Recipe.from_json(about["recipe"]), flip=0.0)
+    test = None
+    if isinstance(sources["train"], str) and "test" in splits(sources["train"]):
+        own_size = recipe.backbone != NONE  # as the training data were read
+        test = load(sources["train"], **{**reading(sources), "split": "test", "own_size": own_size})
+    found = audit(clean, recipe, test=test, folder=place / "audit", **written.reading)
+    write_report(found, place / "audit" / "report.html")
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        retrain(Path(sys.argv[1]), Path(sys.argv[2]))
+    except AbstainError as error:
+        sys.exit(str(error))

@@ -1,0 +1,414 @@
+"""A review of one audit: its labels, its log of decisions, and what these say."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from abstain.auditing.kept_evidence import kept_evidence
+from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out, kept_answers, kept_sample
+from abstain.auditing.saved import SavedAudit
+from abstain.errors import AbstainError
+from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Figures, Filter, Queue
+from abstain.review.sharing import drawn_in, share
+from abstain.review.shown import Shown
+from abstain.review.store import FILE, Answer, Entry, Mode, Store
+from abstain.scores.interval import Interval
+from abstain.scores.sampling import Sample
+
+PROPOSALS = 10
+"""Classes that are proposed: as many as there are digits to choose them by."""
+_HANDED_OUT = 100  # labels of the random sample at a time
+_REST = 0.2  # seconds between two looks at all labels, in which several decisions gather
+_LIKE = 5_000  # labels among which those most like one are sought
+
+
+class Session:
+    """Everything that the page asks for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.audit = SavedAudit.open(folder)
+        self.folder = self.audit.folder
+        self._held = _only_one(self.folder)
+        evidence, given = kept_evidence(self.folder)
+        self.classes: list[str] = list(self.audit.summary["classes"])
+        self.ids: list[str] = self.audit.weights.column("id").to_pylist()
+        if len(given) != len(self.ids):
+            raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
+        self.shown = Shown(self.audit)
+        self.store = Store(self.folder / FILE)
+        self._check_same()
+        self.row = {id_: k for k, id_ in enumerate(self.ids)}
+        self.number = {name: k for k, name in enumerate(self.classes)}
+        self._lock = threading.RLock()
+        self._seen = 0
+        self._answers: dict[int, int] = {}
+        share(self.store, self.folder)
+        self.queue = Queue(evidence, given, len(self.classes), self._known_answers())
+        self._take_in()
+        self.shown.prefer(self._likely())
+        self._sample = kept_sample(self.folder, self.ids)
+        self._figures = self._compute()
+        self._computed = self.store.decisions.last
+        if self.store.about("before") is None:
+            self.store.keep_about("before", json.dumps(self._before()))
+        self._changed = threading.Event()
+        self._ends = False
+        self._trouble = ""
+        self._worker = threading.Thread(target=self._keep_up, daemon=True)
+        self._worker.start()
+
+    def close(self) -> None:
+        """Write what is left to write, and let others open the review."""
+        self._ends = True
+        self._changed.set()
+        self._worker.join()
+        share(self.store, self.folder)
+        self.store.close()
+        if self._held is not None:
+            self._held.close()
+
+    def _check_same(self) -> None:
+        """The samples must be those that decisions were made on."""
+        now, then = self.shown.fingerprint(), self.store.about("samples")
+        if then is None:
+            self.store.keep_about("samples", now)
+        elif then != now:
+            self.store.close()
+            raise AbstainError(
+                f"{self.audit.summary['sources']['train']} must hold the samples that were "
+                f"reviewed, got others: put them back; all decisions are kept in {self.folder}"
+            )
+
+    def _before(self) -> dict[str, Any]:
+        """What was known before anybody looked, for the comparison afterwards."""
+        return {"rate": asdict(self.queue.judged({}).rate), "samples": len(self.ids)}
+
+    def _likely(self) -> npt.NDArray[np.bool_]:
+        wrong = self.queue.verdict.wrong_probability
+        return np.asarray(wrong <= np.median(wrong))
+
+    # what holds
+
+    def _known_answers(self) -> dict[int, int]:
+        found = {}
+        for id_ in self.store.decisions.ids:
+            answer = self.store.decisions.answer(id_)
+            if answer is not None and answer.label in self.number and id_ in self.row:
+                found[self.row[id_]] = self.number[answer.label]
+        return found
+
+    def _take_in(self) -> None:
+        """Let the queue know of what was decided since."""
+        with self._lock:
+            last = self.store.decisions.last
+            for seq in range(self._seen + 1, last + 1):
+                entry = self.store.decisions.entries.get(seq)
+                if entry is not None and entry.id in self.row:
+                    self._settle(self.row[entry.id], entry.id)
+            self._seen = last
+
+    def _settle(self, row: int, id_: str) -> None:
+        answer = self.store.decisions.answer(id_)
+        if answer is None:
+            self.queue.state[row] = OPEN
+        else:
+            self.queue.state[row] = DECIDED if answer.kind == "label" else STATES[answer.kind]
+        if answer is not None and answer.label in self.number:
+            self._answers[row] = self.number[answer.label]
+        else:
+            self._answers.pop(row, None)
+        self.queue.leases.release(row)
+
+    def _compute(self) -> Figures:
+        with self._lock:
+            answers = dict(self._answers)
+            newest = self._newest()
+            drawn = None
+            if self._sample is not None:
+                of_sample = drawn_in(self.store) | kept_answers(self.folder).drawn
+                rows = self._sample.rows.tolist()
+                drawn = np.array([self.ids[row] in of_sample for row in rows], bool)
+            sample = self._sample
+            decisions = self.store.decisions
+            self._people = {
+                "people": sorted({x.who for x in decisions.in_order()} - {"file"}),
+                "agreements": [asdict(x) for x in decisions.agreements()],
+                "disputes": len(decisions.disputes()),
+                "pairs": self.queue.pairs(),
+            }
+        self._verdict = self.queue.judged(answers)
+        return self.queue.figures(self._verdict, newest, sample, drawn)
+
+    def _newest(self) -> list[bool]:
+        """Of the newest decisions, worst first, whether they found a wrong label."""
+        decisions = self.store.decisions
+        found = (
+            self._is_wrong(entry)
+            for entry in reversed(decisions.in_order())
+            if entry.mode == "fix"
+            and entry.after is not None
+            and entry.after.is_judgement
+            and entry.seq not in decisions.undone
+        )
+        return list(islice(found, LAST))
+
+    def _is_wrong(self, entry: Entry) -> bool:
+        assert entry.after is not None
+        given = self.classes[int(self.queue.given[self.row[entry.id]])]
+        return entry.after.kind == "drop" or entry.after.label != given
+
+    def _keep_up(self) -> None:
+        """In the background: figures, and the file of answers, follow the decisions."""
+        while True:
+            self._changed.wait()
+            self._changed.clear()
+            if self._ends:
+                return
+            time.sleep(_REST)
+            seen = self.store.decisions.last
+            self._figures = self._compute()
+            self._computed = seen
+            self._trouble = ""
+            try:
+                share(self.store, self.folder)
+            except (AbstainError, sqlite3.Error) as error:  # the log holds all the same
+                self._trouble = str(error)
+            self._take_in()
+
+    # what the page asks for
+
+    def about(self) -> dict[str, Any]:
+        """What does not change while it is reviewed."""
+        return {
+            "name": self.audit.summary["name"],
+            "folder": str(self.folder),
+            "kind": self.shown.kind,
+            "classes": self.classes,
+            "labels": len(self.ids),
+            "keys": _class_keys(self.classes),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What is always in sight."""
+        figures, decisions = self._figures, self.store.decisions
+        return {
+            **{k: _plain(v) for k, v in vars(figures).items()},
+            "decided": int((self.queue.state == DECIDED).sum())
+            + int((self.queue.state == STATES["drop"]).sum()),
+            "unsure": int((self.queue.state == STATES["unsure"]).sum()),
+            "skipped": int((self.queue.state == STATES["skip"]).sum()),
+            "pays": figures.pays,
+            "trouble": self._trouble,
+            **self._people,
+            "up_to_date": self._computed == decisions.last,
+        }
+
+    def next_items(
+        self, wanted: Filter, who: str, count: int, without: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        """The next labels to look at, worst first."""
+        with self._lock:
+            rows, left = self.queue.next(wanted, who, count, without)
+        return {"items": [self.item(row) for row in rows], "left": left}
+
+    def rows_of(self, kind: str, who: str) -> tuple[int, ...]:
+        """Labels by who judged them: `disputes`, `second` (by others only), or `person:NAME`."""
+        decisions = self.store.decisions
+        if kind == "disputes":
+            ids = decisions.disputes()
+        elif kind == "second":
+            judged = {id_: decisions.by_person(id_) for id_ in decisions.ids}
+            ids = [id_ for id_, by in judged.items() if by and who not in by]
+        else:
+            person = kind.removeprefix("person:")
+            ids = [id_ for id_ in decisions.ids if person in decisions.by_person(id_)]
+        return tuple(self.row[id_] for id_ in ids if id_ in self.row)
+
+    def to_verify(self, who: str, count: int, without: Sequence[int]) -> dict[str, Any]:
+        """The next labels of the random sample, in its order."""
+        with self._lock:
+            most = min(LARGEST_SAMPLE, len(self.ids))
+            size = 0 if self._sample is None else len(self._sample.rows)
+            while True:
+                rows = self._unanswered(who, count, without)
+                if len(rows) == count or size == most:
+                    break
+                size = min(size + _HANDED_OUT, most)
+                self._sample = self._drawn(size)
+            self.queue.leases.take(rows, who)
+        return {"items": [self.item(row, blind=True) for row in rows], "left": most}
+
+    def _drawn(self, size: int) -> Sample:
+        wrong = 1 - np.asarray(self.audit.weights.column("weight"))
+        ids = self.audit.weights.column("id").combine_chunks()
+        return hand_out(self.folder, ids, wrong, size)
+
+    def _unanswered(self, who: str, count: int, without: Sequence[int]) -> list[int]:
+        if self._sample is None:
+            return []
+        free = (
+            row
+            for row in self._sample.rows.tolist()
+            if self.queue.state[row] == OPEN
+            and row not in without
+            and not self.queue.leases.taken(row, who)
+        )
+        return list(islice(free, count))
+
+    def item(self, row: int, *, blind: bool = False) -> dict[str, Any]:
+        """A label as the page shows it; blind, without what is given, proposed and decided."""
+        id_, given = self.ids[row], int(self.queue.given[row])
+        if blind:
+            shown = self.shown.content(row, given, None)
+            return {"row": row, "id": id_, "blind": True, **shown}
+        proposed, standing = self.queue.proposed(row), self.store.decisions.standing(id_)
+        proposals = self.queue.proposals(row, PROPOSALS)
+        other = next((k for k, _ in proposals if k != given), given)
+        return {
+            "row": row,
+            "id": id_,
+            "given": given,
+            "proposed": proposed,
+            "other": other if proposed == given else proposed,
+            "proposals": proposals,
+            "wrong": self.queue.doubt(row),
+            "note": self.store.decisions.note(id_),
+            "decided": None if standing is None else _decided(standing),
+            **self.shown.content(row, given, other if proposed == given else proposed),
+        }
+
+    def near(self, row: int, count: int) -> list[dict[str, Any]]:
+        """Samples most like one, of its class as given and as proposed."""
+        given = int(self.queue.given[row])
+        proposals = self.queue.proposals(row, PROPOSALS)
+        other = next((k for k, _ in proposals if k != given), given)
+        classes = [given] if other == given else [given, other]
+        found = self.shown.near(row, classes, self.queue.given, count)
+        return [
+            {
+                "class": k,
+                "samples": [{"row": r, "id": self.ids[r], **self._brief(r, k)} for r in found[k]],
+            }
+            for k in classes
+        ]
+
+    def _brief(self, row: int, k: int) -> dict[str, Any]:
+        shown = self.shown.content(row, k, None)
+        if "text" in shown:
+            return {"text": shown["text"][:280]}
+        return shown
+
+    def like(self, row: int, who: str, count: int) -> dict[str, Any]:
+        """Open labels with the same given and proposed class, those most like this one first."""
+        given, proposed = int(self.queue.given[row]), self.queue.proposed(row)
+        wanted = Filter(given=given, proposed=proposed)
+        with self._lock:
+            rows, left = self.queue.next(wanted, who, min(_LIKE, 10 * count), ())
+            chosen = self.shown.like(row, rows)[:count]
+            for other in set(rows) - set(chosen):
+                self.queue.leases.release(other)
+        return {"items": [self.item(r) for r in chosen], "left": left}
+
+    def decide(
+        self, answers: Mapping[int, Answer], *, who: str, mode: Mode, request: str, note: str = ""
+    ) -> list[dict[str, Any]]:
+        """Take decisions; they are on disk when this returns."""
+        for answer in answers.values():
+            if answer.kind == "label" and answer.label not in self.number:
+                raise AbstainError(
+                    f"must be one of the classes, got {answer.label!r}", argument="label"
+                )
+        by_id = {self.ids[row]: answer for row, answer in answers.items()}
+        return self._after(self.store.decide(by_id, who=who, mode=mode, request=request, note=note))
+
+    def take_note(self, row: int, note: str, *, who: str, request: str) -> list[dict[str, Any]]:
+        """Take a note on a label."""
+        return self._after(self.store.take_note(self.ids[row], note, who=who, request=request))
+
+    def undo(self, seq: int, *, who: str, request: str) -> list[dict[str, Any]]:
+        """Undo any entry of the log."""
+        return self._after(self.store.undo(seq, who=who, request=request))
+
+    def _after(self, entries: list[Entry]) -> list[dict[str, Any]]:
+        self._take_in()
+        self._changed.set()
+        return [self._line(entry) for entry in entries]
+
+    def again(self) -> dict[str, Any]:
+        """Judge all labels by the decisions so far, and go by that."""
+        with self._lock:
+            self._figures = self._compute()
+            self._computed = self.store.decisions.last
+            self.queue.rank(self._verdict)
+            self.shown.prefer(self._likely())
+        share(self.store, self.folder)
+        return self.status()
+
+    def log(self, count: int, before: int | None, who: str | None) -> list[dict[str, Any]]:
+        """Lines of the log, the newest first."""
+        entries = (
+            entry
+            for entry in reversed(self.store.decisions.in_order())
+            if (before is None or entry.seq < before) and (who is None or entry.who == who)
+        )
+        return [self._line(entry) for entry in islice(entries, count)]
+
+    def _line(self, entry: Entry) -> dict[str, Any]:
+        return {
+            **vars(entry),
+            "row": self.row.get(entry.id),
+            "before": entry.before and entry.before._asdict(),
+            "after": entry.after and entry.after._asdict(),
+            "holds": self.store.decisions.can_undo(entry.seq),
+        }
+
+
+def _decided(entry: Entry) -> dict[str, Any]:
+    assert entry.after is not None
+    return {**entry.after._asdict(), "seq": entry.seq, "who": entry.who, "at": entry.at}
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if isinstance(value, Interval) else value
+
+
+def _class_keys(classes: Sequence[str]) -> list[str] | None:
+    """The digit that chooses each class; None where there are more classes than digits.
+
+    >>> _class_keys(["cat", "dog"]), _class_keys(["0", "7"])
+    (['1', '2'], ['0', '7'])
+    """
+    if len(classes) > PROPOSALS:
+        return None
+    if all(len(name) == 1 and name in "0123456789" for name in classes):
+        return list(classes)
+    return [str((k + 1) % 10) for k in range(len(classes))]
+
+
+def _only_one(folder: Path) -> Any:  # noqa: ANN401
+    """Hold the review of an audit: two servers would give the same labels to two people."""
+    try:
+        import fcntl
+    except ImportError:  # not everywhere; there it is left to people
+        return None
+    path = folder / "review.lock"
+    try:
+        stream = path.open("w")
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AbstainError(
+            f"{folder} is being reviewed already",
+            remedy="open its page, or end the server that runs",
+        ) from None
+    except OSError as error:
+        raise AbstainError(f"{folder} must be a folder to write to, got: {error}") from error
+    return stream

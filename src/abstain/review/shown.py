@@ -1,0 +1,382 @@
+"""A sample as a person looks at it, and the samples that are like it.
+
+Everything that the page needs from the data goes through here. Pictures are decoded and encoded
+again, so that whatever lies in a file, what leaves the server is a picture.
+"""
+
+import hashlib
+import io
+import logging
+import os
+import re
+import zlib
+from collections import Counter
+from functools import cached_property
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, as_tensor
+
+from abstain.auditing.saved import SavedAudit
+from abstain.data import Inputs, LabeledData, load
+from abstain.data.inputs import take
+from abstain.data.readers.image_folder import FileBlobs
+from abstain.data.readers.images import LazyImages
+from abstain.embed.embedding import embed
+from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.names import NONE
+from abstain.errors import AbstainError, DataError
+from abstain.support.optional import require
+from abstain.training.run_sources import reading, recalled
+
+_log = logging.getLogger(__name__)
+LARGEST_PICTURE = 100_000_000
+"""Pixels that a picture may have to be decoded, and bytes that its file may have."""
+_SIDES = (160, 640, 2048)
+_LEAST_SIDE = 64  # below, pixels are shown as they are, and a browser makes them larger
+_TEXT = 20_000
+_CANDIDATES = 300  # of a class, among which the nearest are sought
+_TEXTS = 20_000  # that words are counted in
+_WORDS = re.compile(r"\w+")
+_MARKED = log(3)  # a word is marked if it speaks for a class at least three times as often
+_HASHED = 4096
+_CHECKED_FILES = 10_000
+
+Floats = npt.NDArray[np.float32]
+
+
+class Shown:
+    """The samples of an audit, to look at."""
+
+    def __init__(self, audit: SavedAudit) -> None:
+        data = _load(audit)
+        self.data = data.as_shown
+        self._features = None if data.shown is None else data.inputs
+        self._audit = audit
+        self.kind = self.data.kind
+        ids = audit.weights.column("id").to_pylist()
+        self._ids = list(self.data.ids)
+        row = {id_: k for k, id_ in enumerate(self._ids)}
+        self._rows = [row[id_] for id_ in ids]
+        self._check_labels(audit, row)
+        self._likely: npt.NDArray[np.bool_] | None = None
+        self._candidates: dict[int, tuple[npt.NDArray[np.int64], Floats]] = {}
+
+    def _check_labels(self, audit: SavedAudit, row: dict[str, int]) -> None:
+        """Rows that are known by their numbers may have changed places."""
+        if "detection" in audit.summary:  # planted: the source has other labels
+            return
+        names = ("id", "given_label")
+        audited = zip(*(audit.issues.column(name).to_pylist() for name in names), strict=True)
+        given, classes = self.data.given.tolist(), self.data.classes
+        if any(classes[given[row[id_]]] != label for id_, label in audited):
+            raise _other_data(audit)
+
+    def fingerprint(self) -> str:
+        """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
+        digest, inputs = hashlib.sha256(), self.data.inputs
+        digest.update("\0".join(self._ids).encode("utf-8", "surrogatepass"))
+        if isinstance(inputs, LazyImages):
+            if isinstance(inputs.blobs, FileBlobs):
+                step = max(1, len(inputs.blobs) // _CHECKED_FILES)
+                for name in inputs.blobs.names[::step]:
+                    path = inputs.blobs.root / name
+                    digest.update(f"{path.stat().st_size if path.exists() else None}\0".encode())
+        elif isinstance(inputs, Tensor):
+            digest.update(np.ascontiguousarray(inputs.numpy()).data)
+        else:
+            step = max(1, len(inputs) // _CHECKED_FILES)
+            for k in range(0, len(inputs), step):
+                digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def content(self, row: int, given: int, proposed: int | None) -> dict[str, Any]:
+        """What is to be seen of a sample, but for pictures, which are fetched by themselves.
+
+        Args:
+            row: Which sample.
+            given: Its class.
+            proposed: Another that it may be; None if what speaks for either is not to be shown.
+        """
+        if self.kind == "text":
+            text = str(self.data.inputs[self._rows[row]])[:_TEXT]
+            marks = [] if proposed is None else self._marks(text, given, proposed)
+            return {"text": text, "marks": marks}
+        if self.kind == "table":
+            return {"columns": self._columns(row, given, proposed)}
+        return {}
+
+    def picture(self, row: int, side: int) -> tuple[bytes, str]:
+        """A picture, at most `side` pixels high and wide, and its media type."""
+        image_of = require("PIL.Image", "pictures")
+        inputs, index = self.data.inputs, self._rows[row]
+        side = next((known for known in _SIDES if known >= side), _SIDES[-1])
+        if isinstance(inputs, LazyImages):
+            image = _opened(image_of, _blob(inputs, index), side)
+        else:
+            image = image_of.fromarray(_as_bytes(as_tensor(inputs[index]).numpy()))
+        if max(image.size) > side:
+            image.thumbnail((side, side))
+        stream = io.BytesIO()
+        is_small = max(image.size) <= 4 * _LEAST_SIDE
+        image.save(stream, "PNG") if is_small else image.save(stream, "JPEG", quality=88)
+        return stream.getvalue(), "image/png" if is_small else "image/jpeg"
+
+    def near(
+        self, row: int, classes: list[int], given: npt.NDArray[np.int64], count: int
+    ) -> dict[int, list[int]]:
+        """The samples most like one, of each of some classes.
+
+        Args:
+            row: The sample.
+            classes: Of which classes.
+            given: (N,) the class of each sample.
+            count: How many of each.
+        """
+        try:
+            own = self._embedded([row])[0]
+        except (DataError, OSError, ValueError):
+            return {k: [] for k in classes}
+        found = {}
+        for k in classes:
+            rows, features = self._candidates_of(k, given)
+            away = ((features - own) ** 2).sum(1)
+            order = np.argsort(away, kind="stable")
+            found[k] = [int(rows[i]) for i in order.tolist() if rows[i] != row][:count]
+        return found
+
+    def like(self, row: int, rows: list[int]) -> list[int]:
+        """Rows in the order of how much they are like one."""
+        try:
+            away = ((self._embedded(rows) - self._embedded([row])) ** 2).sum(1)
+        except (DataError, OSError, ValueError):
+            return rows
+        return [rows[k] for k in np.argsort(away, kind="stable").tolist()]
+
+    def prefer(self, likely: npt.NDArray[np.bool_]) -> None:
+        """Show as examples of a class only labels that are likely right.
+
+        Args:
+            likely: (N,) which those are.
+        """
+        self._likely = likely
+        self._candidates.clear()
+
+    def _candidates_of(
+        self, k: int, given: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], Floats]:
+        if k not in self._candidates:
+            of_class = given == k
+            rows = np.flatnonzero(of_class if self._likely is None else of_class & self._likely)
+            rows = rows if len(rows) else np.flatnonzero(of_class)
+            rng = np.random.default_rng(k)
+            if len(rows) > _CANDIDATES:
+                rows = np.sort(rng.choice(rows, _CANDIDATES, replace=False))
+            self._candidates[k] = rows, self._embedded(rows.tolist())
+        return self._candidates[k]
+
+    def _embedded(self, rows: list[int]) -> Floats:
+        """Numbers in which samples that are alike lie close: embeddings, where there are any."""
+        index = [self._rows[row] for row in rows]
+        if not rows:
+            return np.zeros((0, 1), np.float32)
+        if self._embeddings is not None:
+            return _unit(
+                np.stack([np.asarray(x, np.float32) for x in take(self._embeddings, index)])
+            )
+        if self.kind == "text":
+            return _unit(np.stack([_hashed(str(self.data.inputs[k])) for k in index]))
+        if self.kind == "table":
+            values = np.stack([np.asarray(self.data.inputs[k], np.float32) for k in index])
+            mean, spread = self._spread
+            return np.asarray(np.nan_to_num((values - mean) / spread), np.float32)
+        image_of = require("PIL.Image", "pictures")
+        return np.stack([self._thumbnail(image_of, row) for row in rows])
+
+    @cached_property
+    def _embeddings(self) -> Inputs | None:
+        """Features that the audit was given, or those of its backbone, which are in the cache."""
+        if self._features is not None or self._audit.summary.get("backbone", NONE) == NONE:
+            return self._features
+        try:
+            encoder = load_any_encoder(self._audit.folder)
+            assert isinstance(encoder, BackboneEncoder)
+            return embed(self.data, encoder.backbone)
+        except AbstainError as error:  # such as a backbone that is not installed here
+            _log.warning("similar samples are found without the backbone of the audit: %s", error)
+            return None
+
+    def _thumbnail(self, image_of: Any, row: int) -> Floats:  # noqa: ANN401
+        blob, _ = self.picture(row, _SIDES[0])
+        image = image_of.open(io.BytesIO(blob)).convert("RGB").resize((16, 16))
+        return np.asarray(np.asarray(image, np.float32).ravel() / 255, np.float32)
+
+    @cached_property
+    def _sampled(self) -> npt.NDArray[np.float64]:
+        step = max(1, len(self.data) // _TEXTS)
+        rows = [np.asarray(self.data.inputs[k], np.float64) for k in range(0, len(self.data), step)]
+        return np.stack(rows)
+
+    @cached_property
+    def _spread(self) -> tuple[Floats, Floats]:
+        values = np.ma.masked_invalid(self._sampled)
+        spread = values.std(0).filled(0.0)
+        spread[spread == 0] = 1
+        return values.mean(0).filled(0.0).astype(np.float32), spread.astype(np.float32)
+
+    @cached_property
+    def _medians(self) -> dict[int, npt.NDArray[np.float64]]:
+        step = max(1, len(self.data) // _TEXTS)
+        given = self.data.given[::step].numpy()
+        found = {}
+        for k in np.unique(given).tolist():
+            values = self._sampled[given == k]
+            found[k] = np.where(np.isnan(values).all(0), np.nan, np.nanmedian(values, 0))
+        return found
+
+    def _columns(self, row: int, given: int, proposed: int | None) -> list[dict[str, Any]]:
+        """Each column: its value, beside what is usual in the classes in question."""
+        # As it was written, 0.69: in double precision single is 0.6899999976158142.
+        values = [float(str(x)) for x in np.asarray(self.data.inputs[self._rows[row]])]
+        names = self.data.columns or [f"column {k}" for k in range(len(values))]
+        shown = [
+            {"name": n, "value": v} for n, v in zip(names, self.data.named(values), strict=True)
+        ]
+        if proposed is None:
+            return shown
+        _, spread = self._spread
+        for key, k in (("given", given), ("proposed", proposed)):
+            if k in self._medians:
+                usual = self._medians[k].tolist()
+                for column, name, value in zip(shown, names, usual, strict=True):
+                    column[key] = self.data.read(name, value)
+        usual = self._medians.get(given)
+        if usual is not None:
+            away = np.nan_to_num(np.abs(np.array(values) - usual) / spread)
+            for k in np.argsort(-away)[:3].tolist():
+                if away[k] > 1:
+                    shown[k]["odd"] = True
+        return shown
+
+    @cached_property
+    def _words(self) -> tuple[list[Counter[str]], npt.NDArray[np.float64]]:
+        """In how many texts of each class each word stands, and how many texts there are."""
+        counts: list[Counter[str]] = [Counter() for _ in self.data.classes]
+        texts = np.zeros(len(self.data.classes))
+        step = max(1, len(self.data) // _TEXTS)
+        for k in range(0, len(self.data), step):
+            given = int(self.data.given[k])
+            counts[given].update(set(_WORDS.findall(str(self.data.inputs[k]).lower())))
+            texts[given] += 1
+        return counts, texts
+
+    def _marks(self, text: str, given: int, proposed: int) -> list[tuple[int, int, str]]:
+        """Words that speak for the class as given or as proposed: where, and for which.
+
+        A word speaks for the class whose texts it stands in at least three times as often.
+        """
+        counts, texts = self._words
+        marks = []
+        for word in _WORDS.finditer(text):
+            name = word.group().lower()
+            seen = [(counts[k][name] + 0.5) / (texts[k] + 1) for k in (given, proposed)]
+            ratio = log(seen[1] / seen[0])
+            if (
+                given != proposed
+                and abs(ratio) >= _MARKED
+                and counts[given][name] + counts[proposed][name] > 2
+            ):
+                marks.append((word.start(), word.end(), "proposed" if ratio > 0 else "given"))
+        return marks
+
+
+def _load(audit: SavedAudit) -> LabeledData:
+    """The data that were audited, as a person sees them: images in the size that they have."""
+    sources = audit.summary["sources"]
+    if sources["train"] is None:
+        raise AbstainError(
+            f"{audit.folder} is an audit of data in memory, of which there is nothing to show",
+            remedy="save them to a file and audit that",
+        )
+    options = reading(recalled(sources))
+    if audit.summary["inputs"] == "image":
+        options = {**options, "image_size": None, "own_size": True}
+    try:
+        data = load(sources["train"], **options)
+    except DataError as error:
+        raise AbstainError(
+            f"the data that were audited must be where they were, {sources['train']}; decisions "
+            f"are kept until they are. Got: {error}"
+        ) from error
+    audited, found = set(audit.weights.column("id").to_pylist()), set(data.ids)
+    # Images that could not be read to the end were left out of the audit, and are still there.
+    same = audited <= found if options.get("skip_bad") else audited == found
+    if not same or list(data.classes) != audit.summary["classes"]:
+        raise _other_data(audit)
+    return data
+
+
+def _other_data(audit: SavedAudit) -> AbstainError:
+    return AbstainError(
+        f"{audit.summary['sources']['train']} must hold the samples and labels that were audited, "
+        "got others: put them back, or audit what is there; all decisions are kept in "
+        f"{audit.folder}"
+    )
+
+
+def _blob(images: LazyImages, index: int) -> bytes:
+    """The bytes of an image, unless its file leads out of the folder of the data."""
+    blobs = images.blobs
+    if isinstance(blobs, FileBlobs):
+        root = os.path.realpath(blobs.root)
+        path = Path(os.path.realpath(blobs.root / blobs.names[index]))
+        if not path.is_relative_to(root):
+            raise DataError("a link out of the folder of the data is not followed")
+        if path.stat().st_size > LARGEST_PICTURE:
+            raise DataError("the file is too large to be shown")
+    return blobs[index]
+
+
+def _opened(image_of: Any, blob: bytes, side: int) -> Any:  # noqa: ANN401
+    """A picture upright, of which no more is decoded than is shown."""
+    from PIL import ImageOps
+
+    try:
+        image = image_of.open(io.BytesIO(blob))
+        width, height = image.size
+        if width * height > LARGEST_PICTURE:
+            raise DataError(f"{width} × {height} pixels are too many to be shown")
+        image.draft(None, (side, side))
+        image = ImageOps.exif_transpose(image)
+        if image.mode.startswith("I"):  # 16 bits: keep the upper eight, PIL would clip
+            image = image_of.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        return image.convert("L" if image.mode in ("1", "L") else "RGB")
+    except DataError:
+        raise
+    except Exception as error:  # whatever a broken file makes the decoder raise
+        raise DataError(f"the picture cannot be read: {error}") from error
+
+
+def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """(height, width) or (height, width, 3), from whatever numbers an image is made of."""
+    chosen = pixels if len(pixels) == 3 else pixels[:1]
+    if chosen.dtype != np.uint8:
+        low, high = float(chosen.min()), float(chosen.max())
+        chosen = ((chosen - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
+    return np.ascontiguousarray(chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0])
+
+
+def _hashed(text: str) -> Floats:
+    """Words of a text, counted by their hash: the same in every process."""
+    vector = np.zeros(_HASHED, np.float32)
+    for word, count in Counter(_WORDS.findall(text.lower())).items():
+        vector[zlib.crc32(word.encode("utf-8", "surrogatepass")) % _HASHED] += 1 + log(count)
+    return vector
+
+
+def _unit(rows: Floats) -> Floats:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)

@@ -1,0 +1,98 @@
+// A sample as a person looks at it. Everything from the data is set as text, never as markup.
+
+export function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...present(children));
+  return made;
+}
+
+const present = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+export const fill = (place, ...children) => place.replaceChildren(...present(children));
+
+export const foreign = (text) => make("bdi", {}, String(text));
+export const percent = (p) => (p > 0 && p < 0.01 ? "<1%" : p > 0.99 && p < 1 ? ">99%" : `${Math.round(100 * p)}%`);
+export const count = (n) => n.toLocaleString("en");
+
+const pictures = new Map(); // by row and side: what is loaded ahead is there when it is shown
+const KEPT = 60;
+
+export function picture(row, side) {
+  const key = `${row}/${side}`;
+  if (!pictures.has(key)) {
+    const image = make("img", { src: `/api/picture?row=${row}&side=${side}`, alt: "", decoding: "async" });
+    image.ready = image.decode().catch(() => image.classList.add("broken"));
+    image.ready.then(() => image.classList.toggle("pixels", image.naturalWidth > 0 && image.naturalWidth <= 64));
+    pictures.set(key, image);
+    for (const old of pictures.keys()) {
+      if (pictures.size <= KEPT) break;
+      pictures.delete(old);
+    }
+  }
+  return pictures.get(key);
+}
+
+export function preload(item, kind) { if (kind === "image") picture(item.row, 640); }
+
+function marked(text, marks) {
+  const parts = [];
+  let end = 0;
+  const points = [...text]; // the server counts characters, not halves of them
+  for (const [from, to, of] of marks) {
+    parts.push(points.slice(end, from).join(""), make("mark", { class: of, title: `speaks for the class as ${of}` }, points.slice(from, to).join("")));
+    end = to;
+  }
+  return [...parts, points.slice(end).join("")];
+}
+
+const value = (x) => (x === null || x === undefined ? "missing" : typeof x === "number" ? Number(x.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }) : String(x));
+
+function table(columns, classes, item) {
+  const usual = columns.some((column) => "given" in column);
+  const head = make("tr", {}, make("td"), make("th", { scope: "col" }, "this row"),
+    usual && make("th", { scope: "col" }, "usual in ", foreign(classes[item.given])),
+    usual && item.other !== item.given && make("th", { scope: "col" }, "usual in ", foreign(classes[item.other])));
+  return make("div", { class: "scroll" }, make("table", { class: "row" }, make("thead", {}, head), make("tbody", {}, columns.map((column) =>
+    make("tr", { class: column.odd ? "odd" : "" }, make("th", { scope: "row" }, foreign(column.name)), make("td", {}, foreign(value(column.value))),
+      usual && make("td", {}, foreign(value(column.given))),
+      usual && item.other !== item.given && make("td", {}, foreign(value(column.proposed))))))));
+}
+
+// What is shown large; `ready` resolves once it is to be seen.
+export function large(item, about) {
+  if (about.kind === "image") {
+    const image = picture(item.row, 640);
+    image.alt = `sample ${item.id}`;
+    const shown = make("figure", { class: "picture" }, image, make("figcaption", { class: "none" }));
+    image.ready.then(() => { if (image.classList.contains("broken")) why(item.row, shown.querySelector("figcaption")); });
+    return [shown, image.ready];
+  }
+  const shown = about.kind === "text"
+    ? make("blockquote", { class: "text", dir: "auto" }, marked(item.text, item.marks || []))
+    : table(item.columns, about.classes, item);
+  return [shown, Promise.resolve()];
+}
+
+async function why(row, place) {
+  const response = await fetch(`/api/picture?row=${row}&side=640`);
+  place.className = "absent";
+  place.textContent = response.ok ? "" : `No picture: ${(await response.json()).error}`;
+}
+
+export function small(sample, about, first = []) {
+  if (about.kind === "image") {
+    const image = make("img", { src: `/api/picture?row=${sample.row}&side=160`, alt: `sample ${sample.id}`, loading: "lazy" });
+    image.addEventListener("load", () => image.classList.toggle("pixels", image.naturalWidth <= 64));
+    return image;
+  }
+  if (about.kind === "text") return make("p", { class: "brief", dir: "auto" }, sample.text.slice(0, 200));
+  const rest = sample.columns.filter((column) => !first.includes(column.name));
+  const named = first.map((name) => sample.columns.find((column) => column.name === name)).filter(Boolean);
+  return make("dl", { class: "brief" }, [...named, ...rest].slice(0, 5).map((column) =>
+    make("div", {}, make("dt", {}, foreign(column.name)), make("dd", {}, foreign(value(column.value))))));
+}

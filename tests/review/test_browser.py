@@ -1,0 +1,382 @@
+"""The page in a real browser, by keys alone, on a desk and on a phone."""
+
+import os
+import shutil
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import pytest
+
+from abstain.review.app import make_app
+from abstain.review.session import Session
+from abstain.review.store import Store
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None or find_spec("playwright") is None:
+        why = "needs Debian's chromium and the package playwright"
+        if os.environ.get("ABSTAIN_BROWSER") == "required":
+            pytest.fail(why)
+        pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def serving(folder, port=0):
+    """The server in a thread; its address."""
+    import uvicorn
+
+    session = Session(folder)
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    config = uvicorn.Config(make_app(session, you="ann"), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+        session.close()
+
+
+@contextmanager
+def opened(browser, address, **settings):
+    """The page, which must say nothing to the console."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, **settings)
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.messages = messages
+    page.goto(address)
+    page.wait_for_selector("body[data-row]")
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def desk(browser, photos):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.folder = photos
+        yield page
+        assert page.messages == []
+
+
+def row(page):
+    return int(page.evaluate("document.body.dataset.row"))
+
+
+def another(page, before):
+    page.wait_for_selector(f'body:not([data-row="{before}"])')
+
+
+def press(page, key):
+    """Press a key, and wait until another label is there."""
+    before = row(page)
+    page.keyboard.press(key)
+    another(page, before)
+    return before
+
+
+def log(folder, count):
+    """What was decided, once there are so many entries."""
+    for _ in range(200):
+        with Store(folder / "review.sqlite") as store:
+            entries = list(store.decisions.entries.values())
+        if len(entries) >= count:
+            return entries
+        time.sleep(0.02)
+    raise AssertionError(entries)
+
+
+def test_every_decision_has_a_key_and_advances(desk):
+    shown = [press(desk, key) for key in ("a", "k", "u", "d", "s", "1")]
+    assert len(set(shown)) == 6
+    entries = log(desk.folder, 6)
+    assert [x.after.kind for x in entries] == ["label", "label", "unsure", "drop", "skip", "label"]
+    with Store(desk.folder / "review.sqlite") as store:
+        assert len(store.decisions.entries) == 6
+    assert entries[-1].after.label == "dark"
+    assert {x.who for x in entries} == {"ann"}
+
+
+def test_back_and_forth_and_undo(desk):
+    first = press(desk, "a")
+    second = row(desk)
+    press(desk, "ArrowLeft")
+    assert row(desk) == first
+    desk.wait_for_selector("#standing b")
+    press(desk, "ArrowRight")
+    assert row(desk) == second
+    log(desk.folder, 1)
+    press(desk, "z")
+    assert row(desk) == first
+    desk.wait_for_selector("#standing b", state="detached")
+    entries = log(desk.folder, 2)
+    assert entries[1].undoes == entries[0].seq
+
+
+def test_undo_is_of_the_last_decision_also_while_that_is_being_saved(desk):
+    def late(route):
+        time.sleep(0.3)
+        route.continue_()
+
+    press(desk, "a")
+    log(desk.folder, 1)
+    desk.route("**/api/decide", late)
+    second = press(desk, "k")
+    desk.keyboard.press("z")
+    entries = log(desk.folder, 3)
+    assert entries[2].undoes == entries[1].seq
+    desk.wait_for_selector(f'body[data-row="{second}"]')
+
+
+def test_a_class_is_chosen_by_typing_its_name(desk):
+    before = row(desk)
+    desk.keyboard.press("/")
+    desk.keyboard.type("lig")
+    desk.keyboard.press("Enter")
+    another(desk, before)
+    assert log(desk.folder, 1)[0].after.label == "light"
+
+
+def test_no_key_means_two_things(desk):
+    keys = desk.eval_on_selector_all(
+        "#choices kbd, #actions > :not(.by-thumb) kbd", "all => all.map((one) => one.textContent)"
+    )
+    keys += desk.eval_on_selector_all(
+        ".tools [data-key]", "all => all.map((one) => one.dataset.key)"
+    )
+    assert len(keys) > 12
+    assert len(keys) == len(set(keys))
+    assert {"1", "2", "a", "k", "u", "d", "s", "z", "n", "f", "g", "l"} <= set(keys)
+
+
+def test_a_note_is_kept(desk):
+    desk.keyboard.press("n")
+    desk.keyboard.type("blurred & <b>dark</b>")
+    desk.click("dialog .main")
+    assert log(desk.folder, 1)[0].note == "blurred & <b>dark</b>"
+    desk.wait_for_selector("#standing:has-text('<b>dark</b>')")
+
+
+def test_the_grid_decides_many_at_once(desk):
+    desk.keyboard.press("g")
+    desk.wait_for_selector(".tile")
+    desk.keyboard.press(" ")
+    desk.keyboard.press("ArrowRight")
+    desk.keyboard.press(" ")
+    assert desk.text_content("#chosen") == "2 selected"
+    chosen = desk.eval_on_selector_all(
+        ".tile[aria-selected=true]", "all => all.map((one) => Number(one.dataset.row))"
+    )
+    desk.keyboard.press("k")
+    entries = log(desk.folder, 2)
+    assert len(entries) == 2
+    desk.wait_for_selector(f'.tile[data-row="{chosen[0]}"]', state="detached")
+    desk.wait_for_selector(".tile")
+    left = desk.locator(".tile").count()
+    desk.keyboard.press("x")
+    desk.keyboard.press("a")
+    assert len(log(desk.folder, 2 + left)) == 2 + left
+
+
+def test_all_like_this_one_opens_the_grid(desk):
+    desk.keyboard.press("m")
+    desk.wait_for_selector(".tile")
+    first = desk.eval_on_selector(".tile", "(one) => Number(one.dataset.row)")
+    assert first == row(desk)
+
+
+def test_verify_shows_no_proposal_until_asked(desk):
+    desk.click("#mode-verify")
+    desk.wait_for_selector("#actions >> text=Reveal")
+    assert desk.locator(".share").count() == 0
+    assert desk.locator(".tag").count() == 0
+    assert desk.locator("#near img").count() == 0
+    desk.keyboard.press("a")  # there is nothing to accept
+    press(desk, "2")
+    entries = log(desk.folder, 1)
+    assert [(x.mode, x.after.label) for x in entries] == [("verify", "light")]
+    desk.keyboard.press("r")
+    desk.wait_for_selector(".share")
+    press(desk, "k")
+    assert log(desk.folder, 2)[1].mode == "verify-seen"
+
+
+def test_filters_and_the_log_open_by_keys(desk):
+    first = press(desk, "a")
+    log(desk.folder, 1)
+    desk.keyboard.press("l")
+    desk.click("dialog .log button")
+    desk.wait_for_selector("dialog .log .undone")
+    desk.keyboard.press("Escape")
+    assert len(log(desk.folder, 2)) == 2
+    desk.keyboard.press("f")
+    desk.select_option("#filter-state", "any")
+    desk.click("dialog .main")
+    desk.wait_for_selector(f'body[data-row="{first}"]')
+
+
+def test_what_the_server_could_not_save_is_sent_again_once(browser, photos):
+    server = serving(photos)
+    address = server.__enter__()
+    with opened(browser, address) as page:
+        server.__exit__(None, None, None)
+        press(page, "k")
+        press(page, "u")
+        page.wait_for_selector("#trouble:has-text('Not saved yet: 2')")
+        with Store(photos / "review.sqlite") as store:
+            assert not store.decisions.entries
+        with serving(photos, int(address.strip("/").rsplit(":", 1)[1])):
+            page.wait_for_selector("#trouble", state="hidden")
+            assert [x.after.kind for x in log(photos, 2)] == ["label", "unsure"]
+
+
+def test_keys_that_are_faster_than_the_server_decide_no_label_twice(desk):
+    def late(route):
+        time.sleep(0.3)
+        route.continue_()
+
+    desk.route("**/api/next*", late)
+    for _ in range(40):
+        desk.keyboard.press("k")
+    desk.wait_for_timeout(1500)
+    entries = log(desk.folder, 5)
+    assert len(entries) == len({x.id for x in entries})
+
+
+def test_two_people_are_given_other_labels(browser, photos):
+    with (
+        serving(photos) as address,
+        opened(browser, address) as ann,
+        opened(browser, address) as bob,
+    ):
+        bob.evaluate("localStorage.setItem('who', 'bob')")
+        bob.reload()
+        bob.wait_for_selector("body[data-row]")
+        seen = {"ann": [], "bob": []}
+        for _ in range(6):
+            seen["ann"].append(press(ann, "a"))
+            seen["bob"].append(press(bob, "k"))
+        assert not set(seen["ann"]) & set(seen["bob"])
+        entries = log(photos, 12)
+        assert len(entries) == len({x.id for x in entries}) == 12
+
+
+def test_markup_in_texts_and_names_runs_nothing(browser, tmp_path):
+    """Everything that can hold text holds markup."""
+    import csv
+
+    from audits import HOSTILE, saved, text_rows
+
+    bad = HOSTILE.replace("\x00", "")
+    path = tmp_path / "hostile.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["id", "stars", "text"])
+        for k, (text, label) in enumerate(text_rows(80)):
+            writer.writerow([f"{k}{bad}", f"{label}{bad}", f"{bad} {text}"])
+    saved(path, tmp_path / "audit", label="stars", features="text")
+    with serving(tmp_path / "audit") as address, opened(browser, address) as page:
+        page.wait_for_timeout(300)
+        for key in ("a", "u"):
+            press(page, key)
+        for key in ("g", "g", "l"):
+            page.keyboard.press(key)
+            page.wait_for_timeout(200)
+        assert page.messages == []
+        assert page.locator("img").count() == 0
+        assert page.locator("script:not([src='/static/page.js'])").count() == 0
+        assert "onerror=alert(1)" in page.text_content("#stage")
+
+
+LOW_CONTRAST = r"""() => {
+  const linear = (x) => (x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+  const light = (c) => [0.2126, 0.7152, 0.0722].reduce((s, w, k) => s + w * linear(c[k] / 255), 0);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+  };
+  const low = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility()) continue;
+    const pair = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) low.push([e.tagName, e.id, e.className, e.textContent.slice(0, 20), ratio]);
+  }
+  return low;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(browser, photos, scheme):
+    """WCAG's contrast of at least 4.5 to 1, of every text that is seen."""
+    with serving(photos) as address, opened(browser, address, color_scheme=scheme) as page:
+        page.wait_for_selector("#near img")
+        assert page.evaluate(LOW_CONTRAST) == []
+        page.keyboard.press("g")
+        page.wait_for_selector(".tile")
+        assert page.evaluate(LOW_CONTRAST) == []
+        page.keyboard.press("i")
+        page.wait_for_selector("dialog[open]")
+        assert page.evaluate(LOW_CONTRAST) == []
+
+
+def test_everything_that_can_be_pressed_has_a_name_and_is_reached_by_tab(desk):
+    nameless = desk.eval_on_selector_all(
+        "button, input, select, [role=option]",
+        "all => all.filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') "
+        "|| e.labels?.length)).map((e) => e.outerHTML)",
+    )
+    assert nameless == []
+    wanted = desk.eval_on_selector_all(
+        "button, input", "all => all.filter((e) => e.checkVisibility()).length"
+    )
+    reached = set()
+    for _ in range(wanted + 5):
+        desk.keyboard.press("Tab")
+        place = desk.evaluate(
+            "[...document.querySelectorAll('button, input')].indexOf(document.activeElement)"
+        )
+        reached.add(place)
+    assert len(reached - {-1}) >= wanted
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_phone_need_not_be_scrolled_sideways(browser, photos, width):
+    settings = {"has_touch": True, "is_mobile": True}
+    with serving(photos) as address:
+        context = browser.new_context(viewport={"width": width, "height": 844}, **settings)
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector("body[data-row]")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        before = row(page)
+        page.tap("#actions >> text=Keep")
+        another(page, before)
+        context.close()
+    assert len(log(photos, 1)) == 1

@@ -1,0 +1,99 @@
+"""A review from the first label to the last: decisions, figures, several people."""
+
+import pytest
+
+from abstain.auditing.audit import audit
+from abstain.auditing.reviewed import kept_answers
+from abstain.errors import AbstainError
+from abstain.review.session import Session
+
+from review_client import decide, settled, true_label, upcoming
+
+
+def test_a_decision_is_kept_and_advances(photos, page):
+    with page(photos) as client:
+        first, second, *_ = upcoming(client)
+        label = client.get("/api/about").json()["classes"][first["proposed"]]
+        (entry,) = decide(client, first["row"], label, note="clear")
+        assert entry["after"] == {"kind": "label", "label": label}
+        assert upcoming(client)[0]["id"] == second["id"]
+        assert client.get("/api/item", params={"row": first["row"]}).json()["note"] == "clear"
+    with page(photos) as client:  # and on where one stopped
+        assert upcoming(client)[0]["id"] == second["id"]
+        assert settled(client)["decided"] == 1
+    assert kept_answers(photos).answers == {first["id"]: label}
+
+
+def test_undo_gives_the_label_back_days_later(photos, page):
+    with page(photos) as client:
+        first = upcoming(client)[0]
+        decide(client, first["row"], kind="drop")
+        assert upcoming(client)[0]["id"] != first["id"]
+    with page(photos) as client:
+        (entry,) = client.get("/api/log").json()["entries"]
+        body = {"seq": entry["seq"], "who": "bob", "request": "u"}
+        client.post("/api/undo", json=body)
+        assert upcoming(client)[0]["id"] == first["id"]
+        lines = client.get("/api/log").json()["entries"]
+        assert [(x["who"], x["holds"]) for x in lines] == [("bob", True), ("ann", False)]
+
+
+def test_agreement_and_disputes_are_shown(photos, page):
+    with page(photos) as client:
+        one, two = upcoming(client)[:2]
+        for who, labels in (("ann", ("dark", "light")), ("bob", ("dark", "dark"))):
+            for item, label in zip((one, two), labels, strict=True):
+                decide(client, item["row"], label, who=who, mode="second")
+        status = settled(client)
+        assert status["disputes"] == 1
+        assert status["agreements"][0]["both"] == 2
+        assert [x["row"] for x in upcoming(client, by="disputes", state="any")] == [two["row"]]
+
+
+def test_verifying_is_blind_and_measures_the_rate_as_the_audit_does(photos, page):
+    with page(photos) as client:
+        answered = 0
+        while answered < 40:
+            items = upcoming(client, mode="verify")
+            for item in items:
+                assert item["blind"]
+                assert not {"given", "proposed", "proposals", "wrong", "decided"} & item.keys()
+                decide(client, item["row"], true_label(item["id"]), mode="verify")
+                answered += 1
+        status = settled(client)
+        assert status["is_measured"]
+        assert status["checked"] == 40
+        assert status["rate"]["low"] <= 0.2 <= status["rate"]["high"]
+        assert status["halved_by"] > 0
+    found = audit(folder=photos, resume=True)
+    assert found.measured is not None
+    assert found.measured.value == pytest.approx(status["rate"]["value"])
+    assert found.measured.high == pytest.approx(status["rate"]["high"])
+    assert found.left_wrong.value == pytest.approx(status["left_wrong"]["value"])
+
+
+def test_again_judges_as_an_audit_with_these_answers_would(photos, page):
+    before = audit(folder=photos, resume=True)
+    with page(photos) as client:
+        answers = {}
+        for item in upcoming(client, count=12):
+            answers[item["id"]] = true_label(item["id"])
+            decide(client, item["row"], answers[item["id"]])
+        status = client.post("/api/again").json()
+    after = before.with_reviewed(answers)
+    assert status["left_wrong"]["value"] == pytest.approx(after.left_wrong.value)
+    assert status["left_wrong"]["high"] == pytest.approx(after.left_wrong.high)
+    assert status["flagged_left"] == after.flagged
+
+
+def test_an_audit_is_reviewed_by_one_server_at_a_time(photos, page):
+    with page(photos), pytest.raises(AbstainError, match="being reviewed already"):
+        Session(photos)
+
+
+def test_an_audit_of_an_earlier_version_says_what_to_do(photos):
+    (photos / "evidence.parquet").unlink()
+    with pytest.raises(AbstainError, match="abstain audit --resume"):
+        Session(photos)
+    audit(folder=photos, resume=True)
+    Session(photos).close()
