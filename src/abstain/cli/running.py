@@ -71,7 +71,8 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
     sources = {"train": source, "test": None, "options": options}
     loaded = load_for(sources, wanted_backbone(recipe, None))
     data, backbone = loaded.data, loaded.backbone.name
-    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    numbers = data.kind == "table" or backbone != NONE
+    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes, numbers=numbers)
     values = {**recipe.as_json(), "backbone": backbone}
     by_default = (
         default_model(data.kind, fit_encoder(data).input_shape)

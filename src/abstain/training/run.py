@@ -119,7 +119,8 @@ def train(
     loaded = _by_all(partial(load_for, sources, wanted, show=show), state)
     data, test_data = loaded.data, loaded.test
     recipe = replace(recipe, backbone=loaded.backbone.name)
-    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes)
+    numbers = data.kind == "table" or loaded.backbone.name != NONE
+    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes, numbers=numbers)
     if data.weights is not None and recipe.method == coteaching.METHOD:
         raise AbstainError(
             f"must be left out for {recipe.method}, which chooses samples", argument="weights"
