@@ -46,6 +46,7 @@ def load(
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
     memory_budget: int = MEMORY_BUDGET,
+    shown_only: bool = False,
 ) -> LabeledData:
     """Load one split of a labelled data set.
 
@@ -76,6 +77,7 @@ def load(
         image_size: scale images to this height and width; those of several sizes are scaled to
             their median ones, at most 64 by default.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
+        shown_only: True reads only what a person is shown; an `.npy` of features is left unread.
 
     Raises:
         DataError: the source cannot be used as it is; the message says what to do.
@@ -114,6 +116,8 @@ def load(
         check_images(data, vars(options))
     if data is not source or classes is not None or not labelled:
         data = settle(data, classes=classes, labelled=labelled)
+    if shown_only:
+        return data.as_shown
     return with_features(data, features) if has_numbers else data
 
 
