@@ -18,7 +18,7 @@ from audits import blobs, rows_of, saved, write_texts
 SHORT = Recipe(epochs=6, warm_up=1)
 
 
-def test_folders_that_are_no_audit_are_told_apart(tmp_path):
+def test_folders_that_are_no_audit_are_each_refused_with_the_reason(tmp_path):
     with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
         SavedAudit.open(tmp_path / "nowhere")
     abstain.train(blobs(60), SHORT, folder=tmp_path / "run")

@@ -382,14 +382,14 @@ def test_options_of_data_that_are_read_already_are_refused():
         train(load("digits"), SHORT, label="stars")
 
 
-def test_classes_that_are_spelt_in_two_ways_are_told_of(caplog):
+def test_classes_that_are_spelt_in_two_ways_are_reported(caplog):
     x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     train((x, ["Oslo", "oslo", "Rome", "a", "A"] * 8), SHORT)
     assert "only count as different ones: 'Oslo' and 'oslo'; write them alike" in caplog.text
     assert len(caplog.records) == 1
 
 
-def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog):
+def test_photos_of_several_sizes_train_and_are_reported(photos, tmp_path, caplog):
     for part, side in (("train", 20), ("test", 30)):
         for colour in ("red", "green"):
             (tmp_path / "split" / part / colour).mkdir(parents=True)
@@ -406,7 +406,7 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
     assert "several sizes" not in caplog.text  # once
 
 
-def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
+def test_a_value_that_is_clipped_is_reported(caplog):
     rng = np.random.default_rng(0)
     label = np.arange(60) % 2
     x = rng.normal(size=(60, 2)) + 3 * label[:, None]
@@ -421,7 +421,7 @@ def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
     assert f"{text} column 1 (-1e+30 in row 0); correct them" in caplog.text
 
 
-def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
+def test_categories_that_training_did_not_have_are_reported(caplog, tmp_path):
     rows = [f"{k},{('gold', 'basic')[k % 2]},{'yn'[k % 2]}" for k in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["x,plan,label", *rows]))
     (tmp_path / "new.csv").write_text("\n".join(["x,plan,label", "1,GOLD,y", "2,,n", "3,GOLD,y"]))

@@ -29,9 +29,9 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
     ]
     for name, value in options.items():
         if name in {field.name for field in fields(Recipe)}:
-            said = repr(value) if name == "method" else f"'auto', {name}={value!r}"
+            wording = repr(value) if name == "method" else f"'auto', {name}={value!r}"
             raise AbstainError(
-                f"must be set in the recipe, Recipe.of({said}), got it as an argument of "
+                f"must be set in the recipe, Recipe.of({wording}), got it as an argument of "
                 f"{verb.__name__}",
                 argument=name,
             )
