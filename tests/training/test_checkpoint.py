@@ -1,4 +1,7 @@
-"""Checkpoints: to the last bit, and whole whatever happens: kill -9, a full disk, a broken file."""
+"""Checkpoints: to the last bit, and whole whatever happens: kill -9, a full disk, a broken file.
+
+Tests of checkpoint.py and packing.py.
+"""
 
 import json
 import os

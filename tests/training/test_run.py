@@ -1,6 +1,8 @@
-"""From any source to a trained model and a folder that describes it completely."""
+"""From any source to a trained model and a folder that describes it completely.
 
-import io
+Tests of run.py, run_sources.py, run_folder.py, network.py and trained.py.
+"""
+
 import json
 import subprocess
 import sys
@@ -12,14 +14,12 @@ import pytest
 import small_runs as small
 import torch
 from PIL import Image
-from rich.console import Console
 
 import abstain
 from abstain.data import load
 from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
-from abstain.training.display import live_display
 from abstain.training.network import warn_of_large_images
 from abstain.training.predict import predict_from
 from abstain.training.recipe import Recipe
@@ -315,21 +315,6 @@ def test_a_training_warns_of_nothing(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(small.blobs(20), SHORT, folder=tmp_path / "run")
-
-
-def show(console):
-    with live_display(100, 5, console=console) as display:
-        display("step", {"step": 40.0, "epoch": 2.0, "smoothed_loss": 1.2345})
-        display("epoch", {"step": 40.0, "epoch": 2.0, "test_accuracy": 0.875})
-        display("step", {"step": 41.0, "epoch": 3.0, "smoothed_loss": 1.2})
-    return console.file.getvalue()
-
-
-def test_the_display_shows_progress_on_a_terminal_and_nothing_elsewhere():
-    shown = show(Console(file=io.StringIO(), force_terminal=True, width=120))
-    for part in ("3/5", "41/100", "loss 1.2000", "accuracy 87.5%", "steps/s"):
-        assert part in shown
-    assert show(Console(file=io.StringIO(), width=120)) == ""
 
 
 @pytest.mark.parametrize("flip", [0.0, 0.2])
