@@ -57,7 +57,7 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-bench: setup  ## measure what the README claims about cost
+bench: setup  ## measure what docs/losses.md claims about cost
 	$(BIN)/python bench/loss.py
 	$(BIN)/python bench/epoch.py
 	$(BIN)/python bench/review.py

@@ -1,4 +1,8 @@
-from abstain.errors import AbstainError, DataError, MissingColumnError
+import pickle
+
+import pytest
+
+from abstain.errors import NO_VALUE, AbstainError, DataError, MissingColumnError
 
 
 def as_command(name, value):
@@ -23,3 +27,24 @@ def test_a_missing_column_names_the_argument_that_asked_for_it():
     assert (error.argument, error.where, error.found) == ("label", "reviews.csv", "'star'")
     assert str(error) == "label must name columns of reviews.csv, got 'star'"
     assert str(error.about("id")) == "id must name columns of reviews.csv, got 'star'"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(
+            kind("is no image", argument="image", remedy="use {skip_bad}, {size} or {clip}",
+                 skip_bad=True, size=3, clip=NO_VALUE)
+            for kind in (AbstainError, DataError)
+        ),
+        MissingColumnError("label", "reviews.csv", "'star'"),
+    ],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_an_error_of_another_process_is_the_same_here(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+    assert str(again) == str(error)
+    assert again.spelt(as_command) == error.spelt(as_command)
+    assert str(again.about("id")) == str(error.about("id"))

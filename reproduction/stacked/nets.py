@@ -63,8 +63,8 @@ class PatchNet:
 
     `stack` brings the weights of plain modules into this layout, `forward` applies them. Widths are
     filled up with zeros, since a GPU multiplies matrices of odd sizes several times more slowly.
-    That changes nothing, then or later: a unit whose weights are all zero gives 0 and is heard by
-    nobody, so that the slopes of its weights are 0 as well.
+    That changes nothing, then or later: a unit whose weights are all zero gives 0, and the
+    weights on its output are zero too, so that the gradients of its weights are 0 as well.
     """
 
     is_stacked = True

@@ -35,7 +35,7 @@ from reproduction.stacked.text import TextNet
 __all__ = ["StackedResult", "StackedTask", "train_stacked"]
 
 Report = Callable[[int, Row], None]
-"""Told of every epoch of every run: with its place among the recipes, and its row."""
+"""Called after every epoch of every run: with its place among the recipes, and its row."""
 
 # In these, all models of a stack must agree.
 _SHARED = ("batch", "optimizer", "learning_rate", "precision")
@@ -116,7 +116,7 @@ def train_stacked(
         keep_samples: Also give `belief`, `rejection` and `given` of every run.
         evaluate_every: Epochs between two looks at the test set, which are also taken where a run
             ends, and after every epoch where it may stop by a held-out set.
-        report: Told of every epoch.
+        report: Called after every epoch.
 
     >>> task = StackedTask(
     ...     inputs=torch.eye(4).repeat(8, 1), true=torch.arange(4).repeat(8), num_classes=4,

@@ -246,7 +246,7 @@ def test_a_try_out_has_no_score(tmp_path):
     assert (tmp_path / "docs/figures/auto.png").exists()
 
 
-def test_methods_told_the_rate_are_those_whose_recipe_has_it():
+def test_methods_given_the_rate_are_those_whose_recipe_has_it():
     given_it = {
         method for method in METHODS if make_run("mnist", method, 0.2).recipe.rate is not None
     }

@@ -288,7 +288,7 @@ def test_runs_that_freeze_never_reach_the_predicted_stop():
 
 
 @pytest.mark.parametrize(("memorised", "expected"), [(1.0, "holds"), (0.3, "does not hold")])
-def test_what_nll_learns_by_heart(memorised, expected):
+def test_what_nll_memorises(memorised, expected):
     known = [
         hand_made(
             cell.base,

@@ -123,7 +123,7 @@ def test_what_a_user_gets_wrong_is_named(arguments, words, tmp_path):
         (["--zzz"], "No such option: --zzz; see --help"),
     ],
 )
-def test_it_is_said_in_one_line_and_exit_code_two(arguments, message, capsys):
+def test_it_is_reported_in_one_line_with_exit_code_two(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
         main(arguments, commands=app)
     assert end.value.code == 2

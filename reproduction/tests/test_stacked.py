@@ -342,13 +342,13 @@ def test_a_network_without_a_stacked_form_is_trained_all_the_same(monkeypatch):
 def test_results_come_in_the_order_of_the_recipes_and_are_reported():
     task = make_task("mlp")
     recipes = [resolved("nll", task, epochs=epochs, seed_init=epochs) for epochs in (3, 1, 4, 2)]
-    told = []
+    reported = []
     results = train_stacked(
-        task, recipes, device="cpu", report=lambda k, row: told.append((k, row))
+        task, recipes, device="cpu", report=lambda k, row: reported.append((k, row))
     )
     assert [len(result.epochs) for result in results] == [3, 1, 4, 2]
     for number, result in enumerate(results):
-        assert [row for k, row in told if k == number] == result.epochs
+        assert [row for k, row in reported if k == number] == result.epochs
 
 
 def test_the_test_set_is_looked_at_as_often_as_asked_and_at_the_end():

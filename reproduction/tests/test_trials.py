@@ -81,7 +81,7 @@ def test_reasons_say_what_explains_what_does_in_part_and_what_does_not():
     assert line.endswith("**not explained.** Nothing was tried on it.")
 
 
-def test_a_trial_that_only_its_spread_disqualifies_is_told_with_it():
+def test_a_trial_that_only_its_spread_disqualifies_is_listed_with_it():
     wide = Trial("wide", {0.5: stat(80.0), 0.8: stat(70.1, 6.0)})
     (line,) = reasons([replace(column(), trials=(wide,))])
     assert line.endswith("wide gives 0.5, not 0.8 (70.1 ± 6.0 against 70.0).")
@@ -103,7 +103,7 @@ def test_the_last_model_of_a_validation_stop_is_a_trial():
         assert found.settled_by(trial)
 
 
-def test_columns_of_which_the_same_is_to_be_said_share_a_line_and_notes_come_once():
+def test_columns_with_the_same_reason_share_a_line_and_notes_come_once():
     first, second = (
         Column(
             target="table-symmetric",

@@ -1,13 +1,13 @@
 """The errors that a user can cause. Any other exception that reaches a user is a bug of ours."""
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 Spelling = Callable[[str, object], str]
 """How a setting and its value are written: `epochs=3` in Python, `--epochs 3` in a shell."""
 
-NO_VALUE = object()
-"""In place of a value: the setting is named, not set."""
+NO_VALUE: object = ...
+"""In place of a value: the setting is named, not set. Itself again in another process."""
 
 
 class AbstainError(ValueError):
@@ -66,6 +66,10 @@ class MissingColumnError(DataError):
     def about(self, argument: str) -> Self:
         """The same error, of another argument: the one that the user knows."""
         return type(self)(argument, self.where, self.found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled by its arguments, which are not those of other errors."""
+        return type(self), (self.argument, self.where, self.found)
 
 
 def _in_python(name: str, value: object) -> str:

@@ -204,7 +204,7 @@ P = np.full((90, 3), 1 / 3)
         ({"epochs": 5}, r"epochs must be set in the recipe, Recipe.of\('auto', epochs=5\)"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, settings, message):
+def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, settings, message):
     folder = {} if settings.get("resume") else {"folder": tmp_path / "audit"}
     with pytest.raises(AbstainError, match=message):
         audit(blobs(90), **folder, **settings)

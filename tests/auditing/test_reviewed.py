@@ -63,7 +63,7 @@ def test_a_whole_number_in_a_column_with_gaps_is_its_class(found):
     assert found.with_reviewed({"1": "2.0"}).verdict.reviewed[1] == 2
 
 
-def test_ids_with_spaces_around_them_are_told_apart():
+def test_ids_that_differ_by_spaces_are_different_ids():
     x, y = blobs(60)
     frame = pd.DataFrame(x, columns=list("abcd"), index=[f" {k} " for k in range(60)])
     frame["label"] = y

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import abstain
@@ -9,13 +10,15 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
+from abstain.integrations.label_studio import export_label_studio
+from abstain.report.to_check import export_sample
 
-from audits import blobs, write_texts
+from audits import blobs, rows_of, saved, write_texts
 
 SHORT = Recipe(epochs=6, warm_up=1)
 
 
-def test_folders_that_are_no_audit_are_told_apart(tmp_path):
+def test_folders_that_are_no_audit_are_each_refused_with_the_reason(tmp_path):
     with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
         SavedAudit.open(tmp_path / "nowhere")
     abstain.train(blobs(60), SHORT, folder=tmp_path / "run")
@@ -30,6 +33,23 @@ def test_the_data_are_loaded_again_as_they_were_audited(tmp_path):
     assert list(again.ids) == list(found.data.ids)
     assert again.inputs == found.data.inputs
     assert again.given.equal(found.data.given)
+
+
+def test_what_is_shown_is_loaded_without_the_features_that_were_trained_on(tmp_path):
+    path = write_texts(tmp_path / "texts.csv", count=60)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(60, 3)))
+    options = {"label": "stars", "features": tmp_path / "x.npy"}
+    saved_audit = saved(path, tmp_path / "audit", SHORT, **options)
+    assert saved_audit.load().inputs.shape == (60, 3)
+    (tmp_path / "x.npy").unlink()
+    with pytest.raises(AbstainError, match=r"features must name a file that exists, got .*x.npy"):
+        saved_audit.load()
+    texts = saved_audit.load(shown_only=True)
+    assert texts.kind == "text"
+    assert texts.shown is None
+    assert export_sample(saved_audit, tmp_path / "to-check.csv", 10).rows == 10
+    assert "day" in rows_of(tmp_path / "to-check.csv")[0]["text"]
+    assert export_label_studio(saved_audit, tmp_path / "tasks.json", flagged=False) == 60
 
 
 def test_data_in_memory_cannot_be_loaded_again(tmp_path):

@@ -233,7 +233,7 @@ def test_advice_is_given_in_the_words_of_the_command_line(here, capsys):
     assert error_of(capsys, "audit", "photos").endswith("or leave them out with --skip-bad\n")
 
 
-def test_what_was_left_out_is_said_everywhere(here):
+def test_what_was_left_out_is_reported_everywhere(here):
     for k in range(24):
         name = here / "photos" / ("cat", "dog")[k % 2] / f"{k}.png"
         name.parent.mkdir(parents=True, exist_ok=True)

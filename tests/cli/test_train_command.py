@@ -141,7 +141,7 @@ def test_a_seed_of_errors_is_for_runs_that_plant_any(here, capsys):
     assert "got 3 alone" in error_of(capsys, "--from", "plain", "--seed-noise", 3)
 
 
-def test_a_folder_in_the_environment_is_nothing_that_was_said(here, monkeypatch):
+def test_a_folder_in_the_environment_is_no_given_option(here, monkeypatch):
     monkeypatch.setenv("ABSTAIN_DATA", str(here))
     run("blobs.npz", "--epochs", 2, "--out", "run")
     assert json.loads((here / "run" / "run.json").read_text())["sources"]["options"] == {}
@@ -402,7 +402,7 @@ def test_ctrl_c_before_the_first_step_has_nothing_to_save(here, moment):
     assert not (here / "run").exists()
 
 
-def test_ctrl_c_is_heard_even_if_what_is_loaded_swallows_it(here):
+def test_ctrl_c_ends_it_even_if_what_is_loaded_swallows_it(here):
     swallow = f"try:\n    {INTERRUPT}\nexcept BaseException:\n    pass\n"
     process = begin(here, "blobs.npz", "--model", "net.py:Net", "--out", "run", loaded=swallow)
     assert process.communicate(timeout=60) == ("", "")

@@ -1,6 +1,6 @@
 """What users bring that cannot be used: each has its own error, which says what to do.
 
-Grouped by mistake, whichever reader finds it.
+Tests of loading.py and class_labels.py; of the readers by mistake, whichever finds it.
 """
 
 import os

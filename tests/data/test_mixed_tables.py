@@ -1,7 +1,7 @@
 """Tables as people have them: categories, dates, gaps, and columns that say nothing.
 
-Grouped by what tables hold, from the reader (`tabular`, `columns`, `rows`) to the encoder
-(`table_encoder`, `table_checks`).
+Grouped by what tables hold, from the reader (tabular.py, columns.py, rows.py) to the encoder
+(table_encoder.py, table_checks.py).
 """
 
 import datetime

@@ -28,7 +28,7 @@ def sources(tmp_path):
     return {"digits": "digits", "torch": tensors, **named, **memory}
 
 
-SAID = {
+VALUES = {
     "label": "label",
     "features": "size",
     "ignore": "size",
@@ -43,17 +43,17 @@ WRONG = {
     "frame": ["data_dir", "image_size", "skip_bad"],
     "arrays.npz": ["ignore", "data_dir", "image_size", "skip_bad"],
     "pair": ["label", "data_dir", "image_size", "skip_bad"],
-    "arrays": list(SAID),
-    "torch": list(SAID),
+    "arrays": list(VALUES),
+    "torch": list(VALUES),
 }
 
 
 @pytest.mark.parametrize(
     ("source", "option"), [(source, name) for source, names in WRONG.items() for name in names]
 )
-def test_an_option_that_says_nothing_of_a_source_is_refused(sources, source, option):
+def test_an_option_that_does_not_apply_to_a_source_is_refused(sources, source, option):
     with pytest.raises(DataError, match=rf"^{option} must be left out for .*, got "):
-        load(sources[source], **{option: SAID[option]})
+        load(sources[source], **{option: VALUES[option]})
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from safetensors.torch import load_file
 
+from abstain.data import fit_encoder, load
+from abstain.scores.ledger import Ledger
+from abstain.training.batches import Batches
+from abstain.training.from_recipe import held_out_rows
+from abstain.training.loop import Loop
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
+from abstain.training.step_layout import Layout
+from abstain.training.task import Task
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # Besides our own: what torch and pyarrow import only when first used, which takes seconds.
@@ -74,6 +82,36 @@ def blobs(count, classes=3, features=5, seed=0):
     centres = rng.normal(size=(classes, features)) * 3
     points = centres[labels] + rng.normal(size=(count, features))
     return points.astype(np.float32), np.array([f"class {label}" for label in labels])
+
+
+def loop_on_blobs(method="nll", *, model=None, count=20, weights=None, parts=None, **settings):
+    """A training of a linear model on points, in this process, that has not begun."""
+    data = load(blobs(count))
+    encoder = fit_encoder(data)
+    recipe = Recipe.of(method, **{"epochs": 2, "batch": 8} | settings)
+    recipe = recipe.resolved(num_samples=count, num_classes=3)
+    held_out, rest = held_out_rows(recipe, count)
+
+    def batches(rows):
+        inputs, device = encoder.encode(data), torch.device("cpu")
+        return Batches(inputs=inputs, rows=rows, size=recipe.batch, seed=0, device=device)
+
+    task = Task(
+        encoder=encoder,
+        num_classes=3,
+        training=batches(rest),
+        given=data.given,
+        weights=weights,
+        hold_out=batches(held_out) if len(held_out) else None,
+    )
+    if model is None:
+        model = torch.nn.Linear(5, 4)
+        for parameter in model.parameters():
+            torch.nn.init.zeros_(parameter)
+    return Loop(
+        model, task, recipe, accelerator=Accelerator(cpu=True), layout=Layout(),
+        ledger=Ledger(count), **(parts or {}),
+    )  # fmt: skip
 
 
 def save_blobs(folder, count, **settings):

@@ -148,7 +148,7 @@ def test_other_tables_are_cleaned_too(tmp_path, name):
     assert again.inputs.equal(load(source).inputs)
 
 
-def test_what_cannot_be_exported_is_said(texts, tmp_path):
+def test_what_cannot_be_exported_is_refused(texts, tmp_path):
     found, _ = texts
     for settings, message in (
         ({"fix": "correct"}, "fix must be one of drop, relabel, weight, reviewed, got 'correct'"),

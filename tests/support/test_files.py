@@ -35,7 +35,7 @@ def _private(path):
         stream.write(b"x")
 
 
-def test_text_that_utf8_cannot_say_is_an_error_or_replaced(tmp_path):
+def test_text_that_utf8_cannot_encode_is_an_error_or_replaced(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         publish_text(tmp_path / "a.txt", "\udc00")
     publish_text(tmp_path / "b.txt", "\udc00", errors="replace")

@@ -1,7 +1,7 @@
 """The method `auto`: every trainer follows its definition, in one process or several.
 
-Grouped by the method, which several modules make up: from_recipe, warm_up_phase, trust,
-averaging and the stacked trainer.
+Grouped by the method, which several modules make up. Tests of warm_up_phase.py; of trust.py and
+averaging.py through the method.
 """
 
 import copy

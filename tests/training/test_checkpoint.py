@@ -1,4 +1,7 @@
-"""Checkpoints: to the last bit, and whole whatever happens: kill -9, a full disk, a broken file."""
+"""Checkpoints: to the last bit, and whole whatever happens: kill -9, a full disk, a broken file.
+
+Tests of checkpoint.py and packing.py.
+"""
 
 import json
 import os
@@ -251,7 +254,7 @@ def test_generators_go_on_where_they_were(tmp_path):
     assert draws() == first
 
 
-def test_generators_of_several_processes_are_told_apart():
+def test_a_generator_takes_its_state_from_among_those_of_several_processes():
     """Torch reads beyond the end, and may crash, where a state is a row of others."""
     (tensors, values), expected = pack_rng(), torch.randn(3)
     others = {name: torch.zeros_like(state) for name, state in tensors.items()}

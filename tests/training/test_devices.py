@@ -12,7 +12,7 @@ def test_a_gpu_for_each_process_is_enough(processes, gpus):
 
 
 @pytest.mark.parametrize(("processes", "gpus"), [(2, 1), (9, 8)])
-def test_more_processes_than_gpus_are_told_what_to_do(processes, gpus):
+def test_more_processes_than_gpus_are_refused_with_a_remedy(processes, gpus):
     with pytest.raises(AbstainError) as refused:
         check_gpus(processes, gpus)
     message = str(refused.value)

@@ -4,16 +4,8 @@ from dataclasses import replace
 
 import small_runs as small
 import torch
-from accelerate import Accelerator
 
-from abstain.data import fit_encoder, load
-from abstain.scores.ledger import Ledger
-from abstain.training.batches import Batches
 from abstain.training.hooks import Hooks
-from abstain.training.loop import Loop
-from abstain.training.recipe import Recipe
-from abstain.training.step_layout import Layout
-from abstain.training.task import Task
 
 
 class Blank(Hooks):
@@ -30,24 +22,7 @@ class Blank(Hooks):
 
 
 def train_with(hooks):
-    data = load(small.blobs(20))
-    encoder = fit_encoder(data)
-    batches = Batches(
-        inputs=encoder.encode(data), rows=torch.arange(20), size=8, seed=0,
-        device=torch.device("cpu"),
-    )  # fmt: skip
-    recipe = Recipe.of("nll", epochs=2).resolved(num_samples=20, num_classes=3)
-    model = torch.nn.Linear(5, 4)
-    torch.nn.init.zeros_(model.weight)
-    loop = Loop(
-        model,
-        Task(encoder=encoder, num_classes=3, training=batches, given=data.given),
-        recipe,
-        accelerator=Accelerator(cpu=True),
-        layout=Layout(),
-        ledger=Ledger(20),
-        hooks=hooks,
-    )
+    loop = small.loop_on_blobs(parts={"hooks": hooks})
     loop.run()
     return loop
 

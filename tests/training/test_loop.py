@@ -1,6 +1,6 @@
 """The loop against a plain one, and what it must do when things go wrong.
 
-This includes its learner, judge, evaluation and saver, which only a loop puts to use.
+Tests of loop.py and task.py; of learner.py, judge.py and evaluation.py through the loop.
 """
 
 import math

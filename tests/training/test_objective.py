@@ -41,7 +41,7 @@ def test_the_loss_is_its_definition_before_and_after_the_warm_up(method, epoch):
     np.testing.assert_allclose(losses.numpy(), expected, rtol=1e-9)
 
 
-def test_the_payoff_told_is_the_payoff_used():
+def test_the_reported_payoff_is_the_payoff_used():
     rule = Objective(Recipe(epochs=9, warm_up=1))
     payoff = rule.payoff(LOGITS, epoch=1)
     expected = [float(reference.payoff_by_rule("euc", row, 1e-8)) for row in LOGITS.numpy()]

@@ -7,6 +7,7 @@ import pytest
 import small_runs as small
 import torch
 
+from abstain.training import optim
 from abstain.training.optim import make_optimizer, make_schedule
 from abstain.training.recipe import Recipe
 
@@ -45,6 +46,14 @@ def test_it_steps_as_the_optimiser_of_torch_and_takes_its_state(name, theirs):
     for mine, its in zip(optimizer.state[ours].values(), reference.state[expected].values(),
                          strict=True):  # fmt: skip
         assert mine is its or torch.equal(torch.as_tensor(mine), torch.as_tensor(its))
+
+
+def test_an_optimiser_whose_methods_torch_wraps_in_another_way_stays_as_it_is(monkeypatch):
+    def step(self, closure=None):
+        return closure
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    assert optim._uncompiled(torch.optim.Adam) is torch.optim.Adam
 
 
 def test_a_schedule_of_torch_counts_its_steps(recwarn):

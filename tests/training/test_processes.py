@@ -217,7 +217,7 @@ def test_launchers_run_the_command_line(begun, tmp_path, launcher, processes):
     assert_same_run(one, two, epochs=2)
 
 
-def test_what_is_wrong_is_said_by_one_process(tmp_path):
+def test_one_process_reports_what_is_wrong(tmp_path):
     done = launch(TORCHRUN, str(tmp_path / "nowhere.csv"), "--out", str(tmp_path / "run"))
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if "nowhere.csv" in line]
@@ -245,7 +245,7 @@ def test_the_process_that_speaks_may_come_late(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_that_a_launcher_passes_on_saves_and_is_said_once(tmp_path):
+def test_ctrl_c_that_a_launcher_passes_on_saves_and_is_reported_once(tmp_path):
     source = small.save_blobs(tmp_path, SAMPLES)
     model = small.save_net(tmp_path, small.SLOW_DROPOUT_NET)
     settings = f"--model {model} --batch {BATCH} --epochs 2000 --out {tmp_path / 'run'}".split()

@@ -33,12 +33,12 @@ def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
     assert 15 <= recipe.epochs <= 30
     assert steps >= 4000 or recipe.epochs == 30
     if samples < 1000:
-        assert recipe.warm_up == 1  # more of it would learn few samples by heart
+        assert recipe.warm_up == 1  # more of it would memorise few samples
     else:
         assert 2 <= recipe.warm_up <= recipe.epochs / 5
 
 
-def test_what_is_said_is_kept():
+def test_given_settings_are_kept():
     recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5)
     assert recipe.resolved(num_samples=99, num_classes=5) == recipe
 

@@ -1,6 +1,6 @@
 """A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit.
 
-Of `saving` and `loop_state`, in real processes.
+Tests of saving.py and loop_state.py, in real processes.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""From any source to a trained model and a folder that describes it completely."""
+"""From any source to a trained model and a folder that describes it completely.
 
-import io
+Tests of run.py, run_sources.py, run_folder.py, network.py and trained.py.
+"""
+
 import json
 import subprocess
 import sys
@@ -12,14 +14,12 @@ import pytest
 import small_runs as small
 import torch
 from PIL import Image
-from rich.console import Console
 
 import abstain
 from abstain.data import load
 from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
-from abstain.training.display import live_display
 from abstain.training.network import warn_of_large_images
 from abstain.training.predict import predict_from
 from abstain.training.recipe import Recipe
@@ -319,21 +319,6 @@ def test_a_training_warns_of_nothing(tmp_path):
         train(small.blobs(20), SHORT, folder=tmp_path / "run")
 
 
-def show(console):
-    with live_display(100, 5, console=console) as display:
-        display("step", {"step": 40.0, "epoch": 2.0, "smoothed_loss": 1.2345})
-        display("epoch", {"step": 40.0, "epoch": 2.0, "test_accuracy": 0.875})
-        display("step", {"step": 41.0, "epoch": 3.0, "smoothed_loss": 1.2})
-    return console.file.getvalue()
-
-
-def test_the_display_shows_progress_on_a_terminal_and_nothing_elsewhere():
-    shown = show(Console(file=io.StringIO(), force_terminal=True, width=120))
-    for part in ("3/5", "41/100", "loss 1.2000", "accuracy 87.5%", "steps/s"):
-        assert part in shown
-    assert show(Console(file=io.StringIO(), width=120)) == ""
-
-
 @pytest.mark.parametrize("flip", [0.0, 0.2])
 def test_defaults_beat_cross_entropy_on_a_small_table_and_cost_nothing_when_it_is_clean(flip):
     from sklearn.datasets import load_wine
@@ -384,14 +369,14 @@ def test_options_of_data_that_are_read_already_are_refused():
         train(load("digits"), SHORT, label="stars")
 
 
-def test_classes_that_are_spelt_in_two_ways_are_told_of(caplog):
+def test_classes_that_are_spelt_in_two_ways_are_reported(caplog):
     x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     train((x, ["Oslo", "oslo", "Rome", "a", "A"] * 8), SHORT)
     assert "only count as different ones: 'Oslo' and 'oslo'; write them alike" in caplog.text
     assert len(caplog.records) == 1
 
 
-def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog):
+def test_photos_of_several_sizes_train_and_are_reported(photos, tmp_path, caplog):
     for part, side in (("train", 20), ("test", 30)):
         for colour in ("red", "green"):
             (tmp_path / "split" / part / colour).mkdir(parents=True)
@@ -408,7 +393,7 @@ def test_photos_of_several_sizes_train_and_are_told_of(photos, tmp_path, caplog)
     assert "several sizes" not in caplog.text  # once
 
 
-def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
+def test_a_value_that_is_clipped_is_reported(caplog):
     rng = np.random.default_rng(0)
     label = np.arange(60) % 2
     x = rng.normal(size=(60, 2)) + 3 * label[:, None]
@@ -423,7 +408,7 @@ def test_a_value_that_is_not_taken_at_its_word_is_told_of(caplog):
     assert f"{text} column 1 (-1e+30 in row 0); correct them" in caplog.text
 
 
-def test_categories_that_training_did_not_have_are_told_of(caplog, tmp_path):
+def test_categories_that_training_did_not_have_are_reported(caplog, tmp_path):
     rows = [f"{k},{('gold', 'basic')[k % 2]},{'yn'[k % 2]}" for k in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["x,plan,label", *rows]))
     (tmp_path / "new.csv").write_text("\n".join(["x,plan,label", "1,GOLD,y", "2,,n", "3,GOLD,y"]))

@@ -96,7 +96,7 @@ def test_measuring_changes_neither_model_nor_random_numbers():
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_tensors_are_laid_as_said():
+def test_tensors_are_laid_out_as_documented():
     laid = Layout(channels_last=True)
     assert laid.lay(IMAGES).is_contiguous(memory_format=torch.channels_last)
     assert laid.lay(torch.zeros(2, 3)).is_contiguous()

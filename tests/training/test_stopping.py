@@ -139,7 +139,7 @@ def test_a_model_that_starts_below_the_plateau_stops_at_the_first_look():
     assert stop_at(stop, np.full(100, 1.7)) == 20
 
 
-def test_a_collapsed_model_is_told_to_start_otherwise():
+def test_the_reason_of_a_collapsed_model_names_a_remedy():
     stop = AnalyticalStop(0.2, 5.0, 10)
     assert stop_at(stop, np.full(1000, math.log(5.0))) is None
     assert "cross-entropy" in stop.reason

@@ -10,7 +10,7 @@ from abstain.training.run import train
 from abstain.training.warm_up import WarmUp
 
 
-def test_labels_learnt_by_heart_end_a_warm_up_that_never_beat_the_frequencies():
+def test_memorised_labels_end_a_warm_up_that_never_beat_the_frequencies():
     # Two classes, 40% wrong, 85 held-out labels: all that is to be gained is 0.02 of a loss of
     # 0.66, and chance takes more. Yet the first epochs get most of the test set right.
     x, y = load_breast_cancer(return_X_y=True)

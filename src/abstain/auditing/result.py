@@ -107,7 +107,7 @@ class Audit:
 
     @property
     def noise_rate(self) -> Interval:
-        """Share of wrong labels: measured where a random sample was checked, else estimated."""
+        """Rate of wrong labels: measured where a random sample was checked, else estimated."""
         return self.measured or self.verdict.rate
 
     @property
@@ -133,7 +133,7 @@ class Audit:
 
     @cached_property
     def measured(self) -> Interval | None:
-        """Share of wrong labels by the random sample that was checked; valid whatever the noise.
+        """Noise rate by the random sample that was checked; valid whatever the noise.
 
         None before enough of it was: a few answers are less certain than the estimate.
         """

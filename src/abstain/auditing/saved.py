@@ -73,15 +73,19 @@ class SavedAudit:
             raise AbstainError(f"{folder} must be whole, got: {error}") from error
         return cls(folder=place, summary=summary, issues=issues, weights=weights)
 
-    def load(self) -> LabeledData:
-        """The data that were audited, from where they came; without what was planted."""
+    def load(self, *, shown_only: bool = False) -> LabeledData:
+        """The data that were audited, from where they came; without what was planted.
+
+        Args:
+            shown_only: Read only what a person is shown; features in a file need not be there.
+        """
         sources = self.summary["sources"]
         if sources["train"] is None:
             raise AbstainError(
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        data = load(sources["train"], **reading(recalled(sources)))
+        data = load(sources["train"], **reading(recalled(sources)), shown_only=shown_only)
         names = ("id", "given_label")
         audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
         labels = {

@@ -76,7 +76,7 @@ class Outlook:
 def theory(
     rate: Annotated[
         float,
-        typer.Option(help="Noise rate, the share of wrong labels: at least 0, below 1."),
+        typer.Option(help="Noise rate: at least 0, below 1."),
     ],
     classes: Annotated[
         int,

@@ -47,6 +47,7 @@ def load(
     image_size: int | tuple[int, int] | None = None,
     own_size: bool = False,
     memory_budget: int = MEMORY_BUDGET,
+    shown_only: bool = False,
 ) -> LabeledData:
     """Load one split of a labelled data set.
 
@@ -79,6 +80,7 @@ def load(
         own_size: leave images as they are, of any size, to be decoded when asked for; a backbone
             scales them itself.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
+        shown_only: True reads only what a person is shown; an `.npy` of features is left unread.
 
     Raises:
         DataError: the source cannot be used as it is; the message says what to do.
@@ -118,6 +120,8 @@ def load(
         check_images(data, vars(options))
     if data is not source or classes is not None or not labelled:
         data = settle(data, classes=classes, labelled=labelled)
+    if shown_only:
+        return data.as_shown
     return with_features(data, features) if has_numbers else data
 
 

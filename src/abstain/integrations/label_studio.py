@@ -56,7 +56,7 @@ def export_label_studio(
         raise AbstainError(f"must end in .json for Label Studio, got {target}", argument="out")
     if not target.absolute().parent.is_dir():
         raise AbstainError(f"must lie in a folder that exists, got {target}", argument="out")
-    data = audit.load().as_shown
+    data = audit.load(shown_only=True)
     tasks = _tasks(audit, data, flagged=flagged, url=url)
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     try:

@@ -87,7 +87,7 @@ def _inputs(audit: SavedAudit, drawn: list[str], place: Path) -> dict[str, "pa.C
     sources = audit.summary["sources"]
     if sources["train"] is None:
         return {}
-    data, folder = audit.load().as_shown, folder_of(sources)
+    data, folder = audit.load(shown_only=True), folder_of(sources)
     if data.kind == "image" and folder is None:
         return {}
     row = {id_: k for k, id_ in enumerate(data.ids)}

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules by name."""
 
 from collections.abc import Iterable
-from inspect import unwrap
+from typing import Any, TypeVar
 
 import torch
 from torch.optim import Optimizer
@@ -10,36 +10,32 @@ from torch.optim.lr_scheduler import LRScheduler
 from abstain.errors import AbstainError
 from abstain.training.recipe import Recipe
 
+_Kind = TypeVar("_Kind", bound=Optimizer)
 
-class _Uncompiled(Optimizer):
+# The wrappers by which torch has its compiler pass over methods of optimisers.
+_WRAPPERS = {
+    **dict.fromkeys(("add_param_group", "zero_grad", "state_dict", "load_state_dict"), "inner"),
+    "step": "_use_grad",
+}
+
+
+def _uncompiled(kind: type[_Kind]) -> type[_Kind]:
     """An optimiser that does not load torch's compiler, of which a training makes no use.
 
-    Torch wraps these methods so that its compiler passes them over. A wrapped one imports the
-    compiler when it is first called, which takes as long as importing torch itself.
+    A wrapped method imports the compiler when it is first called, which takes about as long as
+    importing torch itself. Where torch has other wrappers, the class stays as it is.
     """
-
-    add_param_group = unwrap(Optimizer.add_param_group)
-    zero_grad = unwrap(Optimizer.zero_grad)
-    state_dict = unwrap(Optimizer.state_dict)
-    load_state_dict = unwrap(Optimizer.load_state_dict)
-
-
-class Adam(_Uncompiled, torch.optim.Adam):
-    """Adam as torch has it."""
-
-    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+    methods: dict[str, Any] = {name: getattr(kind, name, None) for name in _WRAPPERS}
+    for name, method in methods.items():
+        if getattr(getattr(method, "__code__", None), "co_name", "") != _WRAPPERS[name]:
+            return kind
+    inner = {name: method.__wrapped__ for name, method in methods.items()}
+    return type(kind.__name__, (kind,), {**inner, "step": torch.no_grad()(inner["step"])})
 
 
-class AdamW(_Uncompiled, torch.optim.AdamW):
-    """AdamW as torch has it."""
-
-    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
-
-
-class SGD(_Uncompiled, torch.optim.SGD):
-    """SGD as torch has it."""
-
-    step = torch.no_grad()(unwrap(torch.optim.SGD.step))
+Adam = _uncompiled(torch.optim.Adam)
+AdamW = _uncompiled(torch.optim.AdamW)
+SGD = _uncompiled(torch.optim.SGD)
 
 
 def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: Recipe) -> Optimizer:

@@ -167,7 +167,7 @@ class FinishedRun:
             )
 
     def _defaults(self, source: object) -> dict[str, Any]:
-        """What the training said of columns and sizes, where a source has any of its own."""
+        """The columns and sizes of the training, where a source has any of its own."""
         trained = self.sources["options"]
         found: dict[str, Any] = {"label": trained.get("label")}
         if self.encoder.sees == "image":

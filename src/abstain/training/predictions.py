@@ -108,7 +108,7 @@ class Predictions:
         parquet = require("pyarrow.parquet", "writing predictions")
         check_output(path)
         columns = self.table()
-        # Said rather than found: names that look like numbers are names, and a column of
+        # Given rather than found: names that look like numbers are names, and a column of
         # labels without a single answer is still one of labels.
         texts = {"id", "predicted_label", "given_label"}
         table = pa.table(

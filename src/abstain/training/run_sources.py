@@ -27,13 +27,13 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
         name
         for function in (verb, load)
         for name, about in inspect.signature(function).parameters.items()
-        if about.kind is not about.VAR_KEYWORD and name != "labelled"  # they always are
+        if about.kind is not about.VAR_KEYWORD and name not in ("labelled", "shown_only")
     ]
     for name, value in options.items():
         if name in {field.name for field in fields(Recipe)}:
-            said = repr(value) if name == "method" else f"'auto', {name}={value!r}"
+            wording = repr(value) if name == "method" else f"'auto', {name}={value!r}"
             raise AbstainError(
-                f"must be set in the recipe, Recipe.of({said}), got it as an argument of "
+                f"must be set in the recipe, Recipe.of({wording}), got it as an argument of "
                 f"{verb.__name__}",
                 argument=name,
             )

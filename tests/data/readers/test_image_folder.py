@@ -127,7 +127,7 @@ def test_images_of_several_sizes_are_scaled_to_their_median(
     assert any(cache.iterdir())
 
 
-def test_images_of_one_size_and_of_a_size_that_was_said_are_not_scaled_unasked(image_folder):
+def test_images_of_one_size_or_of_a_given_size_do_not_count_as_scaled(image_folder):
     root = image_folder()
     assert not load(root).scaled
     assert not load(root, image_size=3).scaled

@@ -1,6 +1,6 @@
 """Data above the memory budget: decoded per sample, in this process or in workers.
 
-Grouped by this, for every reader that has lazy inputs (`image_folder`, `images`, `rows`).
+Grouped by this, for every reader that has lazy inputs (image_folder.py, images.py, rows.py).
 """
 
 import pickle

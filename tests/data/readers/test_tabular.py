@@ -1,4 +1,4 @@
-"""Tables in files: CSV, Parquet and JSONL (`arrow_files`, `columns`, `splits`, `class_labels`)."""
+"""Tables in files: CSV, Parquet and JSONL (also arrow_files.py, columns.py and splits.py)."""
 
 import json
 

@@ -27,7 +27,7 @@ def close(one, other):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=2e-6)
 
 
-# What is said of a sample
+# The figures of a sample
 
 
 def test_figures_are_those_of_the_model_in_eval_mode(table_run, files):
@@ -182,7 +182,7 @@ def test_another_kind_of_data_is_refused(table_run, digits_run, text_run, files)
 # Runs
 
 
-def test_folders_that_hold_no_model_are_told_apart(table_run, files, tmp_path):
+def test_folders_without_a_model_are_each_refused_with_the_reason(table_run, files, tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(AbstainError, match="folder must be that of a run"):
             predict_from(folder, files / "new.csv")
