@@ -93,13 +93,17 @@ class FineTuningEncoder(Encoder):
 
     def model(self, num_outputs: int, seed: int) -> FineTuned:
         """The backbone with a new last layer, to be trained; on the CPU."""
-        network = deepcopy(self.backbone.network).cpu().requires_grad_(True)
-        with torch.device("cpu"), torch.no_grad():
-            columns = network.eval()(torch.zeros(1, *self.input_shape)).shape[1]
+        network = deepcopy(self.backbone.network).cpu().requires_grad_(True).eval()
+        features = network(torch.zeros(1, *self.input_shape, device="cpu"))
+        features.sum().backward()
+        for parameter in network.parameters():
+            # Not the classes that it was trained for, nor the text side of a CLIP.
+            parameter.requires_grad_(parameter.grad is not None)
+        network.zero_grad()
         # As in `build_model`: the global generator is lent out and put back.
         with torch.device("cpu"), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            return FineTuned(network, columns, num_outputs).train()
+            return FineTuned(network, features.shape[1], num_outputs).train()
 
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One image, in colour and at the size that the backbone takes."""

@@ -71,7 +71,6 @@ def _efficientnet(name: str, folder: Path) -> Backbone:
     network = package.EfficientNet.from_name("efficientnet-lite2")
     weights = folder / SMALL["efficientnet-lite2"].weights
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-    network._fc = nn.Identity()  # ImageNet's classes, of which features make no use
     return ImageBackbone(
         name,
         identity=f"{name}-{SMALL['efficientnet-lite2'].sha256[:16]}-224",

@@ -150,7 +150,7 @@ def _taught(
 ) -> tuple[Callable[[Tensor], Tensor], float]:
     """A linear head where its held-out loss is least, and that loss."""
     spread, mean = torch.std_mean(own, 0, correction=0)
-    spread = spread + 1e-3 * spread.mean() + 1e-6
+    spread = spread.clamp(min=1e-6 + 0.1 * float(spread.mean()))  # of pixels that hardly change
     weights = torch.zeros(own.shape[1] + 1, classes, device=own.device, requires_grad=True)
 
     def logits(rows: Tensor, weights: Tensor) -> Tensor:
