@@ -7,6 +7,7 @@ import pytest
 import small_runs as small
 import torch
 
+from abstain.embed.finetuning import FineTuned
 from abstain.training import optim
 from abstain.training.optim import make_optimizer, make_schedule
 from abstain.training.recipe import Recipe
@@ -80,3 +81,23 @@ def test_an_audit_loads_neither_the_compiler_of_torch_nor_what_it_brings(tmp_pat
     command = [sys.executable, "-c", program, str(source), str(tmp_path / "audit")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "one-cycle"])
+def test_a_pretrained_network_moves_at_a_fifth_of_the_learning_rate(schedule):
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    network[1].bias.requires_grad_(False)
+    model = FineTuned(network, columns=2, num_outputs=3)
+    recipe = Recipe.of("nll", finetune=True, schedule=schedule)
+    optimizer = make_optimizer(model, recipe)
+    schedule = make_schedule(optimizer, recipe, steps=20)
+    head, backbone = optimizer.param_groups
+    assert head["params"] == [model.head.weight, model.head.bias]
+    assert backbone["params"] == [network[1].weight]
+    rates = []
+    for _ in range(20):
+        optimizer.step()
+        schedule.step()
+        rates.append(schedule.get_last_lr())
+        assert rates[-1][1] == pytest.approx(0.2 * rates[-1][0], rel=1e-6, abs=1e-8)
+    assert max(rate for rate, _ in rates) == pytest.approx(3e-3, rel=0.1)

@@ -38,7 +38,7 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
-from abstain.training.recipe import DEFAULT_METHOD, Recipe
+from abstain.training.recipe import Recipe, recipe_or_default
 from abstain.training.run import train
 from abstain.training.run_folder import RunFolder
 from abstain.training.run_sources import check_options, reading, recalled, remembered
@@ -55,6 +55,7 @@ def audit(
     probabilities: npt.ArrayLike | None = None,
     model: torch.nn.Module | None = None,
     backbone: str | None = None,
+    finetune: bool | None = None,
     test: object = None,
     reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -80,6 +81,7 @@ def audit(
         model: A torch classifier of your own, as for `abstain.train`.
         backbone: The pretrained network by whose features images and texts are seen, as for
             `abstain.train`; `auto` by default.
+        finetune: Whether the backbone of images is trained too, as for `abstain.train`.
         test: A source whose labels are right, for the training curves only.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
@@ -124,7 +126,7 @@ def audit(
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
     trained = None
     if probabilities is None:
-        chosen = (recipe or Recipe.of(method or DEFAULT_METHOD)).until_settled()
+        chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
         settings = {"folder": folder, "model": model, "resume": resume, "show": show}
         settings["backbone"] = backbone
         trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
@@ -133,6 +135,7 @@ def audit(
     else:
         numbers = features if are_numbers(features) else None
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
+        of_training["finetune"] = finetune
         _check_trainless({**of_training, "resume": resume or None}, folder)
         data = _load(sources)
         given = data.given.numpy()

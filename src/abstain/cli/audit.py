@@ -58,6 +58,8 @@ def audit(
         typer.Option(help="Noise rate, which --method aes needs.", rich_help_panel=TRAINING),
     ] = None,
     backbone: options.Backbone = None,
+    finetune: options.Finetune = False,
+    augment: options.Augment = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -93,7 +95,8 @@ def audit(
     """
     settings = options_given(
         rate=rate, backbone=backbone, model=model, epochs=epochs, batch=batch, precision=precision,
-        learning_rate=learning_rate, flip=flip, flip_kind=flip_kind,
+        finetune=finetune or None, augment=augment, learning_rate=learning_rate,
+        flip=flip, flip_kind=flip_kind,
         seed_noise=seed, seed_init=seed, seed_order=seed,
     )  # fmt: skip
     reading = options_given(
@@ -167,6 +170,7 @@ def _audit(
 
 def _print(verdict: "Audit", report: Path) -> None:
     from abstain.embed.encoder import BackboneEncoder
+    from abstain.embed.finetuning import FineTuningEncoder
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -182,8 +186,9 @@ def _print(verdict: "Audit", report: Path) -> None:
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {}
-    if isinstance(encoder := verdict.trained and verdict.trained.encoder, BackboneEncoder):
-        lines["seen by"] = f"{encoder.backbone.name}, {encoder.reason}"
+    encoder = verdict.trained and verdict.trained.encoder
+    if isinstance(encoder, BackboneEncoder | FineTuningEncoder):
+        lines["seen by"] = encoder.seen_by
     lines |= {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),

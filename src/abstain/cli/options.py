@@ -90,6 +90,24 @@ Backbone: TypeAlias = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
+Finetune: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--finetune",
+        help="Train the backbone of images too: better, and for a GPU (8 epochs by default, "
+        "learning rate 0.003, for the backbone a fifth of it).",
+        rich_help_panel=TRAINING,
+    ),
+]
+Augment: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--augment/--no-augment",
+        help="Crop, mirror and partly erase images at random, where held-out labels show that this "
+        "is safe; by default with --finetune only.",
+        rich_help_panel=TRAINING,
+    ),
+]
 Epochs: TypeAlias = Annotated[
     int | None,
     typer.Option(help="Passes over the data; 15 to 30 by default.", rich_help_panel=TRAINING),

@@ -77,6 +77,8 @@ def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: b
     by_default = (
         default_model(data.kind, fit_encoder(data).input_shape)
         if backbone == NONE
+        else backbone
+        if recipe.finetune
         else default_model("table", (1,))
     )
     values["model"] = recipe.model or by_default

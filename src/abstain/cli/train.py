@@ -117,6 +117,8 @@ def train(
         typer.Option(help="Epochs without improvement before ves stops.", rich_help_panel=_METHOD),
     ] = None,
     backbone: options.Backbone = None,
+    finetune: options.Finetune = False,
+    augment: options.Augment = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
@@ -177,7 +179,7 @@ def train(
         payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
         patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch,
         optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
-        schedule=schedule, clip=clip,
+        schedule=schedule, clip=clip, finetune=finetune or None, augment=augment,
         precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
     )  # fmt: skip
@@ -257,6 +259,8 @@ def _resolve(
         )
     if "model" in settings:  # which learns from the inputs themselves, unless both are given
         settings = {"backbone": "auto", **settings}
+    if settings.get("finetune") and not about["recipe"].get("finetune"):
+        settings = {"model": None, **settings}  # it was one for features that do not change
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}

@@ -17,6 +17,7 @@ from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbone import Backbone, ImageBackbone
 from abstain.embed.embedding import embed
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.names import backbone_named
 from abstain.errors import DataError
 
@@ -57,6 +58,11 @@ class BackboneEncoder(Encoder):
             )
         table = TableEncoder.restore(about["table"])
         return cls(backbone, table, tuple(about["columns"]), about["reason"])
+
+    @property
+    def seen_by(self) -> str:
+        """By what inputs are seen, and why."""
+        return f"{self.backbone.name}, {self.reason}"
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
@@ -112,6 +118,8 @@ def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about["kind"] == "backbone":
             return BackboneEncoder.restore(about, Path(folder))
+        if about["kind"] == "finetuning":
+            return FineTuningEncoder.restore(about, Path(folder))
     except DataError:
         raise
     except (OSError, ValueError, KeyError, TypeError):

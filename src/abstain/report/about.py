@@ -5,6 +5,7 @@ from shlex import quote
 
 from abstain.auditing.result import Audit
 from abstain.embed.encoder import BackboneEncoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.numbers import percent
@@ -75,9 +76,9 @@ def next_steps(audit: Audit) -> dict[str, str]:
 def backbone_of(trained: Trained) -> str:
     """By what images and texts were seen, and why."""
     encoder = trained.encoder
-    if not isinstance(encoder, BackboneEncoder):
-        return "its own network, from scratch"
-    return f"{encoder.backbone.name}, {encoder.reason}"
+    if isinstance(encoder, BackboneEncoder | FineTuningEncoder):
+        return encoder.seen_by
+    return "its own network, from scratch"
 
 
 def _training(trained: Trained) -> dict[str, object]:
@@ -93,6 +94,8 @@ def _training(trained: Trained) -> dict[str, object]:
         "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
         "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
     }
+    if recipe.augment:
+        facts["augmentation"] = ", ".join(recipe.augment)  # type: ignore[arg-type]
     if recipe.flip:
         kind, seed = recipe.flip_kind, recipe.seed_noise
         facts["planted"] = f"{percent(recipe.flip)} {kind}, seed {seed}"

@@ -41,7 +41,7 @@ class Learner:
     ) -> None:
         self.encoder, self.accelerator, self.layout = encoder, accelerator, layout
         self._clip = recipe.clip
-        self.optimizer = make_optimizer(model.parameters(), recipe)
+        self.optimizer = make_optimizer(model, recipe)
         self.schedule = make_schedule(self.optimizer, recipe, steps)
         # Kept, and not unwrapped each time: Accelerate would look for packages on the disk.
         self.plain_model = layout.place(model)

@@ -8,6 +8,7 @@ import torch
 from abstain.data import Encoder, LabeledData
 from abstain.data.class_labels import spelt_alike
 from abstain.data.encoders.table_encoder import TableEncoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
@@ -41,7 +42,10 @@ def network_for(
                 "must be given: the run was begun with a module of your own, got none",
                 argument="model",
             )
-        name = recipe.model or default_model(encoder.sees, encoder.input_shape)
+        if isinstance(encoder, FineTuningEncoder):
+            name = encoder.backbone.name
+        else:
+            name = recipe.model or default_model(encoder.sees, encoder.input_shape)
         if is_own(name):  # the file must still be found from elsewhere
             name = str(Path(name).absolute())
         model = make_model(name, encoder, m, recipe.seed_init)

@@ -7,6 +7,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from abstain.embed.finetuning import FineTuned
 from abstain.errors import AbstainError
 from abstain.training.recipe import Recipe
 
@@ -38,16 +39,33 @@ AdamW = _uncompiled(torch.optim.AdamW)
 SGD = _uncompiled(torch.optim.SGD)
 
 
-def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: Recipe) -> Optimizer:
+BACKBONE_RATE = 0.2
+"""Learning rate of a pretrained network, as a share of that of the new layer behind it."""
+
+
+def make_optimizer(
+    parameters: torch.nn.Module | Iterable[torch.nn.Parameter], recipe: Recipe
+) -> Optimizer:
     """The optimiser of a recipe; Adam and AdamW in their fused form.
 
-    Parts of a model with learning rates of their own, as for fine-tuning, would be groups here.
+    Args:
+        parameters: Of a model, or the model itself; of a fine-tuned one, the pretrained part is a
+            group with a learning rate of its own.
+        recipe: Names the optimiser and its settings.
 
     >>> make_optimizer([torch.nn.Parameter(torch.zeros(2))], Recipe()).defaults["lr"]
     0.001
     """
-    trainable = [p for p in parameters if p.requires_grad]
     rate, decay = recipe.learning_rate, recipe.weight_decay
+    trainable: list[Any]
+    if isinstance(parameters, FineTuned):
+        # The history shows the rate of the first group.
+        trainable = [
+            {"params": _trainable(parameters.head)},
+            {"params": _trainable(parameters.network), "lr": BACKBONE_RATE * rate},
+        ]
+    else:
+        trainable = _trainable(parameters)
     if recipe.optimizer == "adam":
         return Adam(trainable, rate, weight_decay=decay, fused=True)
     if recipe.optimizer == "adamw":
@@ -75,6 +93,17 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
     if recipe.schedule == "one-cycle":
         # Momentum is left alone: not every optimiser here has what OneCycleLR would cycle.
         return schedulers.OneCycleLR(
-            optimizer, recipe.learning_rate, total_steps=steps + 1, cycle_momentum=False
+            optimizer,
+            [group["lr"] for group in optimizer.param_groups],
+            total_steps=steps + 1,
+            cycle_momentum=False,
         )
     return schedulers.ConstantLR(optimizer, factor=1.0, total_iters=0)
+
+
+def _trainable(
+    parameters: torch.nn.Module | Iterable[torch.nn.Parameter],
+) -> list[torch.nn.Parameter]:
+    if isinstance(parameters, torch.nn.Module):
+        parameters = parameters.parameters()
+    return [p for p in parameters if p.requires_grad]

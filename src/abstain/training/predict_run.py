@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from abstain.data import Encoder, LabeledData, load
 from abstain.data.class_labels import settle
+from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.data.features import is_feature_file
 from abstain.data.readers.splits import canonical
 from abstain.data.source_options import check_images, fitting
@@ -170,7 +171,7 @@ class FinishedRun:
         """The columns and sizes of the training, where a source has any of its own."""
         trained = self.sources["options"]
         found: dict[str, Any] = {"label": trained.get("label")}
-        if self.encoder.sees == "image":
+        if isinstance(self.encoder, ImageEncoder):
             found["image_size"] = self.encoder.input_shape[-2:]
         elif self.encoder.kind == "image":
             found["own_size"] = True

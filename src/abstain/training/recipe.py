@@ -68,6 +68,13 @@ class Recipe:
     """The pretrained network by whose features images and texts are seen: a name (see
     `abstain.embed.names`), `auto` for one that is installed, or `none` to learn from scratch, as a
     named model always does."""
+    finetune: bool = False
+    """Whether the backbone is trained too, at a fifth of the learning rate of its last layer;
+    `Recipe.of` then starts from the settings of `FINETUNE`."""
+    augment: bool | tuple[str, ...] | None = None
+    """Whether images are changed at random each time they are seen, in every way that held-out
+    labels show to be safe; by default where a backbone is fine-tuned. What was found safe is
+    recorded here, by the names of `abstain.training.augmentation`."""
     optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -108,7 +115,8 @@ class Recipe:
                 argument="method",
             )
         _check_known(cls, changes)
-        settings = {"method": method, **METHODS[method], **changes}
+        start = FINETUNE if changes.get("finetune") else {}
+        settings = {"method": method, **METHODS[method], **start, **changes}
         if "warm_up" in changes and "warm_up_ends" not in changes:
             settings["warm_up_ends"] = "fixed"
         recipe = cls(**settings)
@@ -120,6 +128,13 @@ class Recipe:
             value = getattr(self, name)
             if not isinstance(value, str) and (name != "model" or value is not None):
                 raise AbstainError(f"must be a text, got {value!r}", argument=name)
+        if not isinstance(self.finetune, bool):
+            raise AbstainError(f"must be True or False, got {self.finetune!r}", argument="finetune")
+        if not isinstance(self.augment, bool | tuple | None):
+            raise AbstainError(
+                f"must be True, False, None or a tuple of names, got {self.augment!r}",
+                argument="augment",
+            )
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in get_args(allowed):
@@ -164,6 +179,12 @@ class Recipe:
                     "stop='analytical' needs loss='gamblers' with a fixed payoff, "
                     f"got loss={self.loss!r} and payoff={self.payoff!r}"
                 )
+        if self.finetune and self.method == "coteaching-plus":
+            raise AbstainError(
+                "must be left out for method 'coteaching-plus', which trains two networks at a "
+                "learning rate of its own, got True",
+                argument="finetune",
+            )
         if self.method == "coteaching-plus":
             if self.rate is None:
                 raise AbstainError(
@@ -210,9 +231,12 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
 
         >>> Recipe.of("auto").until_settled().stop, Recipe.of("nll").until_settled().stop
         ('settled', 'never')
+
+        A schedule that ends with a learning rate near 0, as that of fine-tuning, is not cut short.
         """
         trains_to_the_end = self.warm_up_ends == "held-out" and self.stop == "never"
-        return replace(self, stop="settled") if trains_to_the_end else self
+        may_end = trains_to_the_end and not self.finetune
+        return replace(self, stop="settled") if may_end else self
 
     def resolved(self, *, num_samples: int, num_classes: int, numbers: bool = False) -> "Recipe":
         """This recipe with nothing left open, by rules that look at sizes only.
@@ -226,7 +250,10 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         hundreds of steps at least, and most for some thousands.
         """
         most = _MOST_NUMBERS if numbers else _MOST_INPUTS
-        batch = self.batch or min(most, max(16, 2 ** round(math.log2(max(num_samples, 32) / 40))))
+        usual = min(most, max(16, 2 ** round(math.log2(max(num_samples, 32) / 40))))
+        if self.finetune:
+            usual = _LARGE_BATCH if num_samples >= _LARGE_SET else _SMALL_BATCH
+        batch = self.batch or usual
         steps = math.ceil(num_samples / batch)
         epochs = self.epochs or min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS / steps)))
         warm_up = self.warm_up
@@ -257,7 +284,10 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         if self.stop == "analytical":
             # Here, and not only when the training begins: a dry run is to find out, too.
             AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
-        return replace(self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff)
+        augment = self.finetune if self.augment is None else self.augment
+        return replace(
+            self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff, augment=augment
+        )
 
     def held_out(self, num_samples: int) -> int:
         """How many samples are held out, to judge the warm-up or the training by.
@@ -287,6 +317,8 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         values = {"backbone": "none", **values}  # earlier versions knew no other
         if values.get("payoff") == "inf":
             values["payoff"] = math.inf
+        if isinstance(values.get("augment"), list):  # JSON has no tuples
+            values["augment"] = tuple(values["augment"])
         return cls(**values)
 
 
@@ -309,6 +341,17 @@ METHODS: dict[str, dict[str, Any]] = {
     "coteaching-plus": {"payoff": math.inf},
 }
 """The methods by name: the settings in which each differs from the defaults of the fields."""
+
+FINETUNE: dict[str, Any] = {
+    "optimizer": "adamw",
+    "learning_rate": 3e-3,
+    "weight_decay": 0.01,
+    "schedule": "one-cycle",
+    "epochs": 8,
+}
+"""The settings in which fine-tuning differs from any method, unless the user gives others. Batches
+are large where there are many samples: a GPU is then busy."""
+_LARGE_SET, _LARGE_BATCH, _SMALL_BATCH = 20_000, 512, 64
 
 _USED_BY: dict[str, Callable[[Recipe], bool]] = {
     "payoff": lambda recipe: recipe.loss == "gamblers",
@@ -339,6 +382,22 @@ _CHOICES = {
     "stop": StopName,
     "warm_up_ends": WarmUpEnd,
 }
+
+
+def recipe_or_default(
+    recipe: Recipe | None, method: str | None = None, *, finetune: bool | None = None
+) -> Recipe:
+    """The recipe that was given, else that of a method, by default of `DEFAULT_METHOD`."""
+    if recipe is None:
+        settings = {} if finetune is None else {"finetune": finetune}
+        return Recipe.of(method or DEFAULT_METHOD, **settings)
+    if finetune is not None and finetune != recipe.finetune:
+        raise AbstainError(
+            f"must be set in the recipe where there is one, Recipe.of({recipe.method!r}, "
+            f"finetune={finetune}), got it as an argument",
+            argument="finetune",
+        )
+    return recipe
 
 
 def _bare(method: str, settings: Mapping[str, Any]) -> Recipe:

@@ -18,11 +18,17 @@ from abstain.arguments import typed
 from abstain.data import Encoder, LabeledData, fit_encoder
 from abstain.embed.choice import Choice
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.names import NONE, backbone_named
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger
 from abstain.training import coteaching
-from abstain.training.batches import Batches, resident
+from abstain.training.augmentation import (
+    augmented,
+    known_augmentations,
+    safe_augmentations,
+)
+from abstain.training.batches import Batch, Batches, resident
 from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.devices import join_processes
 from abstain.training.display import Display, live_display
@@ -37,7 +43,7 @@ from abstain.training.network import (
     warn_of_spellings,
     warn_of_values,
 )
-from abstain.training.recipe import DEFAULT_METHOD, MemoryFormat, Precision, Recipe
+from abstain.training.recipe import MemoryFormat, Precision, Recipe, recipe_or_default
 from abstain.training.run_folder import RunFolder, began_with
 from abstain.training.run_sources import (
     check_options,
@@ -63,6 +69,7 @@ def train(
     recipe: Recipe | None = None,
     *,
     backbone: str | None = None,
+    finetune: bool | None = None,
     test: object = None,
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
@@ -81,6 +88,7 @@ def train(
         backbone: The pretrained network by whose features images and texts are seen: `auto` (one
             that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
+        finetune: Whether the backbone of images is trained too; with a recipe, it says so.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
@@ -112,10 +120,17 @@ def train(
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
     if about and source is None:
         sources = recalled(about["sources"])
-    recipe = Recipe.from_json(about["recipe"]) if about else recipe or Recipe.of(DEFAULT_METHOD)
+    if about:
+        recipe = Recipe.from_json(about["recipe"])
+    recipe = recipe_or_default(recipe, finetune=finetune if about is None else None)
     if backbone is not None and about is None:
         recipe = replace(recipe, backbone=backbone)
     wanted = wanted_backbone(recipe, model)
+    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
+        raise AbstainError(
+            "must be left out where a model is given, got both: it trains the backbone",
+            argument="finetune",
+        )
     loaded = _by_all(partial(load_for, sources, wanted, show=show), state)
     data, test_data = loaded.data, loaded.test
     recipe = replace(recipe, backbone=loaded.backbone.name)
@@ -131,7 +146,7 @@ def train(
             f"data must be those that the run in {place.path} began with, got others from "
             f"{data.name}: put them back, or start a new run"
         )
-    fitted = partial(_fitted, data, loaded.backbone, show=show)
+    fitted = partial(_fitted, data, loaded.backbone, finetune=recipe.finetune, show=show)
     encoder = load_any_encoder(place.path) if place and about else _by_all(fitted, state)
     task = _task(data, test_data, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=about is not None)
@@ -150,7 +165,9 @@ def train(
     recipe = replace(
         recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
     )
-    reports = _Reports()
+    augmentations = _agreed_augmentations(task, recipe.augment, state)
+    recipe = replace(recipe, augment=augmentations)
+    reports = _Reports(augmentations)
     loop = Loop(
         model,
         task,
@@ -206,12 +223,17 @@ def train(
     return trained
 
 
-def _fitted(data: LabeledData, backbone: Choice, *, show: bool) -> Encoder:
+def _fitted(data: LabeledData, backbone: Choice, *, finetune: bool, show: bool) -> Encoder:
     """The encoder of a training, fitted to its data."""
+    if backbone.name == NONE and finetune:
+        why = f": {backbone.reason}" if backbone.reason else ""
+        raise AbstainError(f"needs a backbone, got none for {data.name}{why}", argument="finetune")
     if backbone.name == NONE:
         return fit_encoder(data)
     _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
     network = backbone_named(backbone.name, data.kind)
+    if finetune:
+        return FineTuningEncoder.fit(data, network, reason=backbone.reason)
     return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
 
 
@@ -344,11 +366,43 @@ def _agreed_layout(
     return layout
 
 
-class _Reports(Hooks):
-    """Shows the rows of the history as they come, on the terminal and in TensorBoard."""
+def _agreed_augmentations(
+    task: Task, wanted: bool | tuple[str, ...] | None, state: PartialState
+) -> tuple[str, ...]:
+    """Those that are named or, as the main process finds, safe; the same on all."""
+    if not wanted:
+        return ()
+    encoder = task.encoder
+    if encoder.sees != "image":
+        raise AbstainError(
+            f"must be left out where no network learns from images, got {encoder.sees} inputs",
+            argument="augment",
+            remedy="{finetune} trains the backbone of images",
+            finetune=True,
+        )
+    if isinstance(wanted, tuple):
+        return known_augmentations(wanted)
+    found: list[Any] = [()]
+    if state.is_main_process:
+        backbone = encoder.backbone if isinstance(encoder, FineTuningEncoder) else None
+        found = [safe_augmentations(task, backbone, state.device)]
+        _log.info("safe augmentation, by held-out labels: %s", ", ".join(found[0]) or "none")
+    if state.num_processes > 1:
+        broadcast_object_list(found)
+    return tuple(found[0])
 
-    def __init__(self) -> None:
+
+class _Reports(Hooks):
+    """Augments batches; shows the rows of the history, on the terminal and in TensorBoard."""
+
+    def __init__(self, augmentations: tuple[str, ...]) -> None:
+        self.augmentations = augmentations
         self.to: list[Display] = []
+
+    def on_batch(self, batch: Batch) -> Batch:
+        if not self.augmentations:
+            return batch
+        return replace(batch, inputs=augmented(batch.inputs, self.augmentations))
 
     def on_row(self, kind: str, row: Row) -> None:
         for display in self.to:

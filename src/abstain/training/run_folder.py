@@ -27,6 +27,7 @@ from torch import Tensor
 
 from abstain.data import Encoder, LabeledData
 from abstain.embed.encoder import load_any_encoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.noise import NoiseManifest
@@ -203,6 +204,8 @@ class RunFolder:
 
 def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torch.nn.Module:
     """A fresh model of m+1 outputs for what an encoder gives."""
+    if isinstance(encoder, FineTuningEncoder):
+        return encoder.model(num_classes + 1, seed)
     vectors = getattr(encoder, "vectors", None)
     vocabulary = getattr(encoder, "vocabulary", None) if vectors is None else None
     return build_model(

@@ -1,0 +1,102 @@
+"""Write the tables of docs/backbones.md from results/backbones.json and results/embed*.json.
+
+python bench/backbones_page.py
+"""
+
+import json
+import re
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/backbones.md"
+_SMALL = {"text": "small:wordllama", "image": "small:efficientnet-lite2"}
+
+
+def gains(found):
+    """A row per set: from scratch against the small backbone of its kind."""
+    lines = [
+        "| set | labels | wrong | AUROC from scratch | by backbone | F1 from scratch | by backbone "
+        "| rate from scratch | by backbone |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in found["sets"].items():
+        plain, by = row["none"], row[_SMALL[row["kind"]]]
+        lines.append(
+            f"| {name} | {row['samples']:,} | {row['wrong']:.1%} | {plain['auroc']:.3f} | "
+            f"{by['auroc']:.3f} | {plain['f1']:.3f} | {by['f1']:.3f} | {plain['rate']:.1%} | "
+            f"{by['rate']:.1%} |"
+        )
+    for kind, words in (("image", "mean, photos"), ("text", "mean, texts")):
+        rows = [x for x in found["sets"].values() if x["kind"] == kind]
+        pairs = [(x["none"], x[_SMALL[kind]]) for x in rows]
+        figures = [
+            f"{fmean(pair[k][figure] for pair in pairs):.3f}"
+            for figure in ("auroc", "f1")
+            for k in (0, 1)
+        ]
+        errors = []
+        for k in (0, 1):
+            away = (abs(p[k]["rate"] - x["wrong"]) for p, x in zip(pairs, rows, strict=True))
+            errors.append(f"off by {fmean(away):.1%}")
+        lines.append(f"| **{words}** | | | {' | '.join(figures)} | {' | '.join(errors)} |")
+    return "\n".join(lines)
+
+
+def evidence(found):
+    """Which evidence ranks best: that of the training, of blind heads, or both."""
+    lines = [
+        "| evidence | AUROC, photos | AUROC, texts | AP, photos | AP, texts |",
+        "|---|---|---|---|---|",
+    ]
+    kinds = {
+        "of the training (used)": lambda row: row,
+        "out of sample, five blind heads": lambda row: row["out_of_sample"],
+        "mean of both": lambda row: row["both"],
+    }
+    for name, pick in kinds.items():
+        figures = [
+            fmean(
+                pick(x[_SMALL[kind]])[figure] for x in found["sets"].values() if x["kind"] == kind
+            )
+            for figure in ("auroc", "average_precision")
+            for kind in ("image", "text")
+        ]
+        lines.append(f"| {name} | " + " | ".join(f"{x:.3f}" for x in figures) + " |")
+    return "\n".join(lines)
+
+
+def cost(files):
+    """What embedding costs beside the bare forward pass."""
+    lines = [
+        "| device | photos a second, bare network | `embed`, in memory | `embed`, JPEG files "
+        "| limit | audit of features |",
+        "|---|---|---|---|---|---|",
+    ]
+    for x in files:
+        audited = f"{x['audit_rows']:,} × 1,280 in {x['audit_seconds']:.1f} s"
+        lines.append(
+            f"| {x['device']}, {x['cores']} cores | {x['bare_per_second']:,.0f} | "
+            f"{x['in_memory_share']:.0%} | {x['from_files_share']:.0%} | {x['limit']} | {audited} |"
+        )
+    return "\n".join(lines)
+
+
+def page():
+    """The page with its tables as results give them."""
+    found = json.loads((ROOT / "results/backbones.json").read_text(encoding="utf-8"))
+    files = sorted((ROOT / "results").glob("embed*.json"))
+    tables = {
+        "gains": gains(found),
+        "evidence": evidence(found),
+        "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
+    }
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text = marked.sub(lambda found, table=table: found[1] + table + "\n" + found[2], text)
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

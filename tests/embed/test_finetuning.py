@@ -1,0 +1,242 @@
+"""A backbone that is trained too: moved, saved with the run, and refused where it cannot be."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+import small_runs as small
+import torch
+
+from abstain.auditing.audit import audit
+from abstain.data import LabeledData, load
+from abstain.embed import finetuning
+from abstain.embed.backbone import ImageBackbone, TextBackbone
+from abstain.embed.encoder import load_any_encoder
+from abstain.embed.finetuning import FineTuned, FineTuningEncoder
+from abstain.errors import AbstainError
+from abstain.training.interrupt import Interrupted
+from abstain.training.loop import Loop
+from abstain.training.predict import predict_from
+from abstain.training.recipe import Recipe
+from abstain.training.run import train
+from abstain.training.run_folder import RunFolder
+
+NETWORK = """
+import torch
+
+class Net(torch.nn.Module):
+    # the same weights each time, as pretrained ones are; one layer has no use
+    size = 8
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(7)
+            self.convolution = torch.nn.Conv2d(3, 6, 3, stride=2)
+            self.norm = torch.nn.BatchNorm2d(6)
+            self.unused = torch.nn.Linear(6, 1000)
+
+    def forward(self, images):
+        return self.norm(self.convolution(images)).relu().mean((2, 3))
+"""
+
+
+@pytest.fixture
+def backbone(tmp_path):
+    path = tmp_path / "pretrained.py"
+    path.write_text(NETWORK)
+    return f"{path}:Net"
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Red, green and blue pictures in folders, of two sizes."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(45):
+        colour = number % 3
+        size = (12, 12) if number % 2 else (16, 10)
+        pixels = rng.integers(0, 120, (*size, 3), dtype=np.uint8)
+        pixels[..., colour] += 100
+        place = tmp_path / "photos" / ("red", "green", "blue")[colour]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(place / f"{number:02}.png")
+    return tmp_path / "photos"
+
+
+def recipe(**changes):
+    settings = {"epochs": 3, "batch": 8, "precision": "fp32", "memory_format": "contiguous"}
+    return Recipe.of("auto", finetune=True, **{**settings, **changes})
+
+
+def images(count=20, channels=3, side=10):
+    data = torch.randint(0, 256, (count, channels, side, side), dtype=torch.uint8)
+    return LabeledData(
+        inputs=data,
+        given=torch.arange(count) % 2,
+        classes=("a", "b"),
+        ids=[str(k) for k in range(count)],
+        kind="image",
+    )
+
+
+def convolutions(size=224, **settings):
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    )
+    return ImageBackbone("mine", "mine-1", network, size, **settings)
+
+
+def test_the_backbone_moves_and_the_pretrained_one_stays(source, backbone):
+    trained = train(source, recipe(), backbone=backbone)
+    before = trained.encoder.backbone.network.convolution.weight
+    after = trained.model.network.convolution.weight
+    assert not torch.equal(before, after)
+    assert torch.equal(trained.encoder.model(4, seed=0).network.convolution.weight, before)
+    assert trained.recipe.model == backbone
+    assert isinstance(trained.recipe.augment, tuple)
+    assert len(trained.ledger.evidence) == len(trained.data)
+
+
+def test_a_saved_model_predicts_the_same(source, backbone, tmp_path):
+    trained = train(source, recipe(), backbone=backbone, folder=tmp_path / "run")
+    now = predict_from(trained, source)
+    later = predict_from(tmp_path / "run", source)
+    np.testing.assert_array_equal(now.predicted, later.predicted)
+    np.testing.assert_allclose(now.confidence, later.confidence, atol=1e-6)
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["recipe"]["finetune"]
+    assert tuple(about["recipe"]["augment"]) == trained.recipe.augment
+
+
+def test_an_interrupted_run_ends_with_the_same_bits(source, backbone, tmp_path, monkeypatch):
+    # Named, so that crops and erasing are drawn in every batch.
+    changes = recipe(augment=("crop", "mirror", "erase"))
+    whole = train(source, changes, backbone=backbone)
+    original = Loop._step
+
+    def interrupt(loop, batch):
+        original(loop, batch)
+        if loop.position.step == 6:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            train(source, changes, backbone=backbone, folder=tmp_path / "run")
+    resumed = train(folder=tmp_path / "run", resume=True)
+    assert resumed.recipe == whole.recipe
+    small.assert_same_weights(whole.model.state_dict(), resumed.model.state_dict())
+
+
+def test_an_audit_trains_all_epochs(source, backbone):
+    found = audit(source, recipe(flip=0.2), backbone=backbone)
+    assert found.trained.recipe.stop == "never"
+    assert len(found.trained.history.epochs) == 3
+    assert "fine-tuned" in found.trained.encoder.seen_by
+
+
+def test_images_in_memory_keep_their_size_and_are_scaled_on_the_device():
+    data = images(side=32)
+    encoder = FineTuningEncoder.fit(data, convolutions(any_size=True))
+    assert encoder.input_shape == (3, 128, 128)
+    encoded = encoder.encode(data)
+    assert encoded.data_ptr() == data.inputs.data_ptr()
+    pixels = torch.nn.functional.interpolate(
+        data.inputs[:2].double() / 255, (128, 128), mode="bicubic", antialias=True
+    ).clamp(0, 1)
+    mean, std = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[:, :, None, None]
+    expected = ((pixels - mean) / std).float()
+    torch.testing.assert_close(encoder.to_model(encoded[:2]), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("side", "any_size", "seen"), [(64, True, 128), (65, True, 224), (32, False, 224)]
+)
+def test_only_small_images_and_flexible_backbones_are_seen_at_fewer_pixels(side, any_size, seen):
+    encoder = FineTuningEncoder.fit(images(2, side=side), convolutions(any_size=any_size))
+    assert encoder.backbone.size == seen
+
+
+def test_files_are_decoded_once_at_the_size_of_the_backbone(source, backbone, monkeypatch):
+    data = load(source, own_size=True)
+    encoder = FineTuningEncoder.fit(data, finetuning.backbone_named(backbone, "image"))
+    decoded = encoder.encode(data)
+    assert decoded.shape == (45, 3, 8, 8)
+    assert decoded.dtype == torch.uint8
+    monkeypatch.setattr(finetuning, "MEMORY_BUDGET", 100)
+    lazy = encoder.encode(data)
+    assert not isinstance(lazy, torch.Tensor)
+    assert torch.equal(torch.stack([lazy[k] for k in range(45)]), decoded)
+
+
+def test_grey_images_are_seen_in_colour():
+    data = images(4, channels=1)
+    encoder = FineTuningEncoder.fit(data, convolutions(16))
+    seen = encoder.to_model(encoder.encode(data))
+    assert seen.shape == (4, 3, 16, 16)
+    with pytest.raises(AbstainError, match="images must be grey or in colour"):
+        encoder.encode(torch.zeros(2, 4, 8, 8))
+
+
+def test_an_encoder_is_restored_only_with_the_weights_that_it_had(backbone, tmp_path):
+    data = images()
+    FineTuningEncoder.fit(data, finetuning.backbone_named(backbone, "image")).save(tmp_path)
+    assert load_any_encoder(tmp_path).backbone.size == 8
+    path = tmp_path / "pretrained.py"
+    path.write_text(NETWORK.replace("manual_seed(7)", "manual_seed(8)"))
+    with pytest.raises(AbstainError, match="must find the backbone that it was trained with"):
+        load_any_encoder(tmp_path)
+
+
+def test_what_gives_no_feature_is_not_trained(backbone):
+    encoder = FineTuningEncoder.fit(images(), finetuning.backbone_named(backbone, "image"))
+    model = encoder.model(3, seed=1)
+    moves = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert moves == {
+        *("network.convolution.weight", "network.convolution.bias", "network.norm.weight"),
+        *("network.norm.bias", "head.weight", "head.bias"),
+    }
+    assert torch.equal(model.head.weight, encoder.model(3, seed=1).head.weight)
+    assert not torch.equal(model.head.weight, encoder.model(3, seed=2).head.weight)
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_texts_and_networks_without_weights_are_refused():
+    texts = LabeledData(
+        inputs=["a", "b"], given=torch.tensor([0, 1]), classes=("x", "y"), ids=("0", "1"),
+        kind="text",
+    )  # fmt: skip
+    words = TextBackbone("words", "words-1", lambda texts, device: torch.zeros(len(texts), 2))
+    with pytest.raises(AbstainError, match=r"finetune must be left out for data: .* got texts"):
+        FineTuningEncoder.fit(texts, words)
+    session = ImageBackbone("onnx:net", "net-1", torch.nn.Identity(), 8)
+    with pytest.raises(AbstainError, match="finetune must be left out for onnx:net"):
+        FineTuningEncoder.fit(images(), session)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"recipe": recipe(model="mlp")}, "finetune must be left out where a model is given"),
+        ({"recipe": recipe(), "backbone": "none"}, "finetune needs a backbone, got none"),
+        ({"recipe": Recipe.of("nll"), "finetune": True}, "finetune must be set in the recipe"),
+        ({"recipe": Recipe.of("nll", augment=True), "backbone": "MINE"}, "augment must be left"),
+        ({"recipe": recipe(augment=("flip",)), "backbone": "MINE"}, "augment must name some of"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(source, backbone, arguments, reason):
+    if arguments.get("backbone") == "MINE":
+        arguments = {**arguments, "backbone": backbone}
+    with pytest.raises(AbstainError, match=reason):
+        train(source, **arguments)
+
+
+def test_a_finished_run_is_opened_without_its_own_seed(source, backbone, tmp_path):
+    train(source, recipe(seed_init=5), backbone=backbone, folder=tmp_path / "run")
+    model, encoder, classes = RunFolder(tmp_path / "run").load_model()
+    assert isinstance(model, FineTuned)
+    assert classes == ("blue", "green", "red")
+    assert encoder.input_shape == (3, 8, 8)
