@@ -87,8 +87,9 @@ class ImageBackbone(Backbone):
         if pixels.shape[1] == 1:
             pixels = pixels.expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.size, self.size):
+            shrinks = min(pixels.shape[-2:]) > self.size
             pixels = nn.functional.interpolate(
-                pixels, (self.size, self.size), mode="bicubic", antialias=True
+                pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
             ).clamp(0, 1)
         mean, std = (
             torch.tensor(x, device=pixels.device)[:, None, None] for x in (self.mean, self.std)

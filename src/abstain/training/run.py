@@ -359,7 +359,12 @@ def _agreed_layout(
         inputs = task.encoder.to_model(sample.inputs)
         model = model.to(state.device)
         parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
-        choice = [fastest_layout(model, inputs, recipe.precision, recipe.memory_format, parts)]
+        precision, memory_format = recipe.precision, recipe.memory_format
+        if recipe.finetune and state.device.type == "cuda":
+            # Known to be the fastest for pretrained networks; to try all takes a minute.
+            precision = "bf16" if precision == "auto" else precision
+            memory_format = "channels-last" if memory_format == "auto" else memory_format
+        choice = [fastest_layout(model, inputs, precision, memory_format, parts)]
     if state.num_processes > 1:
         broadcast_object_list(choice)
     layout: Layout = choice[0]
