@@ -55,8 +55,14 @@ class ImageBackbone(Backbone):
     def for_images(self, height: int, width: int) -> Self:
         """The backbone for images of this size: small ones need fewer pixels."""
         if self.any_size and max(height, width) <= _SMALL_IMAGE and self.size > _SMALL_INPUT:
-            return replace(self, size=_SMALL_INPUT, identity=f"{self.identity}@{_SMALL_INPUT}")
+            return self.at(_SMALL_INPUT)
         return self
+
+    def at(self, size: int) -> Self:
+        """The backbone for another size of input than its own."""
+        if size == self.size:
+            return self
+        return replace(self, size=size, identity=f"{self.identity}@{size}")
 
     def for_data(self, data: LabeledData) -> Self:
         """The backbone for the images of a data set, judged by its first one."""

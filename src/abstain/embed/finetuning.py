@@ -65,7 +65,7 @@ class FineTuningEncoder(Encoder):
         assert isinstance(backbone, ImageBackbone)
         height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
         if backbone.any_size and max(height, width) <= _SMALL_IMAGE:
-            backbone = _at(backbone, _SMALL_INPUT)
+            backbone = backbone.at(_SMALL_INPUT)
         return cls(backbone, data.columns, reason)
 
     @classmethod
@@ -73,7 +73,7 @@ class FineTuningEncoder(Encoder):
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
         backbone = backbone_named(about["backbone"], "image")
         assert isinstance(backbone, ImageBackbone)
-        backbone = _at(backbone, about["size"])
+        backbone = backbone.at(about["size"])
         if backbone.identity != about["identity"]:
             raise DataError(
                 f"{folder} must find the backbone that it was trained with, {about['identity']}, "
@@ -137,13 +137,6 @@ class FineTuningEncoder(Encoder):
         lazy = LazyEncoded(inputs, self)
         bytes_in_memory = len(inputs) * 3 * self.backbone.size**2
         return lazy if bytes_in_memory > MEMORY_BUDGET else _in_memory(lazy)
-
-
-def _at(backbone: ImageBackbone, size: int) -> ImageBackbone:
-    """The backbone for images of another size."""
-    if backbone.size == size:
-        return backbone
-    return replace(backbone, size=size, identity=f"{backbone.identity}@{size}")
 
 
 def _in_memory(images: LazyEncoded) -> Tensor:
