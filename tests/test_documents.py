@@ -22,12 +22,15 @@ from cases import FOLDS
 from verdict_tables import Rows
 
 from abstain.auditing import measured
+from abstain.embed import finetuning
 from abstain.review import queue, shown
 from abstain.scores import verdict
 from abstain.scores.verdict import Learnt
+from abstain.training import augmentation, optim, recipe
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
+ORDINALS = {5: "fifth"}
 
 
 def page(name):
@@ -72,6 +75,7 @@ def figures():
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
+    tuned = recipe.FINETUNE
     return {
         "README.md": [
             f"One mapping of {WORDS[len(fields(Learnt))]} numbers",
@@ -112,6 +116,15 @@ def figures():
             f"for {WORDS[round(queue.LEASE / 60)]} minutes",
             f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(shown.LARGEST_PICTURE))]} pixels",
         ],
+        "docs/training.md": [
+            f"{tuned['learning_rate']} for the new last layer and a "
+            f"{ORDINALS[round(1 / optim.BACKBONE_RATE)]} of it for the backbone, "
+            f"{tuned['epochs']} epochs, batches of {recipe._LARGE_BATCH} from "
+            f"{recipe._LARGE_SET:,} samples on, else of {recipe._SMALL_BATCH}.",
+            f"Images up to {finetuning._SMALL_IMAGE} pixels are seen at "
+            f"{finetuning._SMALL_INPUT}, others",
+            f"half of at most {augmentation._JUDGED:,} images",
+        ],
         "docs/losses.md": [
             *(f"| {shape} | {target} |" for shape, target, _ in loss["CASES"]),
             f"The target for peak memory at {loss['MEMORY_CASE']} is {loss['MEMORY_GOAL']}.",
@@ -142,7 +155,7 @@ OTHERS = {
     "docs/review.md": [],
     "docs/training.md": [
         *("most 64 pixels", "answers the 90% of", "at most 5% wrong", "with 95% confidence"),
-        *("row, from 0", "at least 0.9"),
+        *("row, from 0", "at least 0.9", "CIFAR-10"),
     ],
     "CONTRIBUTING.md": [
         "Python 3.11 or newer",

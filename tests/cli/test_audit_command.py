@@ -76,6 +76,13 @@ def test_a_dry_run_makes_nothing(here):
     assert sorted(path for path in here.iterdir() if path.name != "cache") == before
 
 
+def test_a_dry_run_shows_the_settings_of_fine_tuning(here):
+    shown = ["--finetune", "--lr", 0.002, "--no-augment", "--dry-run", "--json"]
+    recipe = json.loads(run("audit", "blobs.npz", *shown))["recipe"]
+    assert (recipe["optimizer"], recipe["epochs"], recipe["stop"]) == ("adamw", 8, "never")
+    assert (recipe["learning_rate"], recipe["augment"]) == (0.002, False)
+
+
 def test_features_are_a_file_or_columns(here):
     write_texts(here / "texts.csv", count=60)
     np.save(here / "x.npy", np.random.default_rng(0).normal(size=(60, 3)))
@@ -109,6 +116,9 @@ def test_features_are_a_file_or_columns(here):
         ("blobs.npz --features nan.npy", "must be finite"),
         ("missing.csv", "source must be a file or folder that exists"),
         ("blobs.npz --epochs many", "--epochs"),
+        ("blobs.npz --finetune", "--finetune needs a backbone, got none for blobs"),
+        ("blobs.npz --finetune --model mlp", "--finetune must be left out where a model is given"),
+        ("blobs.npz --augment", "--augment must be left out where no network learns from images"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_leaves_no_folder(here, capsys, arguments, message):

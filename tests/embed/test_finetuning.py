@@ -131,6 +131,17 @@ def test_an_interrupted_run_ends_with_the_same_bits(source, backbone, tmp_path, 
     small.assert_same_weights(whole.model.state_dict(), resumed.model.state_dict())
 
 
+def test_a_run_is_resumed_and_repeated_where_the_backbone_has_a_relative_path(
+    source, backbone, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    first = train(source, recipe(), backbone="pretrained.py:Net", folder="run")
+    again = train(folder="run", resume=True)
+    repeated = train(source, Recipe.from_json(RunFolder("run").about()["recipe"]))
+    for other in (again, repeated):
+        small.assert_same_weights(first.model.state_dict(), other.model.state_dict())
+
+
 def test_an_audit_trains_all_epochs(source, backbone):
     found = audit(source, recipe(flip=0.2), backbone=backbone)
     assert found.trained.recipe.stop == "never"

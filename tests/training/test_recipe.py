@@ -39,7 +39,7 @@ def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
 
 
 def test_given_settings_are_kept():
-    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5)
+    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False)
     assert recipe.resolved(num_samples=99, num_classes=5) == recipe
 
 
@@ -144,3 +144,25 @@ def test_what_the_method_would_pass_over_is_refused(method, settings, message):
 def test_what_the_method_looks_at_is_taken(method, settings):
     recipe = Recipe.of(method, **settings)
     assert {name: getattr(recipe, name) for name in settings} == settings
+
+
+def test_fine_tuning_has_settings_of_its_own_and_the_users_win():
+    recipe = Recipe.of("auto", finetune=True, learning_rate=1e-4)
+    assert (recipe.optimizer, recipe.schedule, recipe.learning_rate) == ("adamw", "one-cycle", 1e-4)
+    large, few = (recipe.resolved(num_samples=n, num_classes=10) for n in (20_000, 19_999))
+    assert (large.batch, few.batch, few.epochs) == (512, 64, 8)
+    assert large.augment is True
+    assert (
+        Recipe.of("auto", finetune=True, augment=False, batch=9)
+        .resolved(num_samples=50_000, num_classes=10)
+        .batch
+        == 9
+    )
+    assert Recipe.of("auto", finetune=False).learning_rate == 1e-3
+    assert recipe.until_settled().stop == "never"
+    named = Recipe.of("auto", finetune=True, augment=("crop",))
+    assert Recipe.from_json(json.loads(json.dumps(named.as_json()))) == named
+    with pytest.raises(AbstainError, match="finetune must be left out for method 'coteaching"):
+        Recipe.of("coteaching-plus", finetune=True, rate=0.2)
+    with pytest.raises(AbstainError, match="augment must be True, False, None or a tuple"):
+        Recipe(augment="crop")

@@ -3,6 +3,7 @@ import time
 import pytest
 import torch
 
+from abstain.errors import AbstainError
 from abstain.training import step_layout as module
 from abstain.training.step_layout import Layout, fastest_layout
 
@@ -79,6 +80,23 @@ def test_models_that_mix_samples_or_draw_numbers_are_left_whole(monkeypatch, lay
     monkeypatch.setattr(module, "_seconds", None)  # it would fail
     model = torch.nn.Sequential(NET, layer)
     assert fastest_layout(model, IMAGES, "fp32", "contiguous") == Layout()
+
+
+def test_what_does_not_fit_into_the_memory_is_not_chosen():
+    class Large(torch.nn.Module):
+        def __init__(self, **fits):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+            self.fits = fits
+
+        def forward(self, images):
+            if not torch.is_autocast_enabled("cpu") or not self.fits:
+                raise torch.OutOfMemoryError
+            return (images * self.weight).flatten(1)
+
+    assert fastest_layout(Large(half=True), IMAGES).precision == "bf16"
+    with pytest.raises(AbstainError, match="batch must fit into the memory of the device"):
+        fastest_layout(Large(), IMAGES)
 
 
 def test_parts_are_measured_for_real():

@@ -46,8 +46,8 @@ def network_for(
             name = encoder.backbone.name
         else:
             name = recipe.model or default_model(encoder.sees, encoder.input_shape)
-        if is_own(name):  # the file must still be found from elsewhere
-            name = str(Path(name).absolute())
+            if is_own(name):  # the file must still be found from elsewhere
+                name = str(Path(name).absolute())
         model = make_model(name, encoder, m, recipe.seed_init)
         if (outputs := _outputs(model, task)) != m + 1:
             raise AbstainError(

@@ -1,5 +1,6 @@
 """Memory format, precision and parts of a step, chosen by measuring, never by assuming."""
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -79,6 +80,12 @@ def fastest_layout(
     if len(candidates) > 1:
         seconds = {layout: _seconds(model, inputs, layout) for layout in candidates}
         best = min(candidates, key=seconds.__getitem__)
+        if seconds[best] == math.inf:
+            raise AbstainError(
+                f"must fit into the memory of the device, got {len(inputs)}, which does not; take "
+                "a smaller one",
+                argument="batch",
+            )
         if seconds[best] >= min(_WORTH_IT * seconds[plain], seconds[plain] - _LEAST_GAIN):
             best = plain
     return _in_parts(model, inputs, best, parts)
@@ -110,6 +117,15 @@ def _in_parts(
 
 
 def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
+    """What a step takes; infinite where the memory of a device is too small for it."""
+    try:
+        return _measured(model, inputs, layout)
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return math.inf
+
+
+def _measured(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
     model = layout.place(copied(model))
     inputs = layout.lay(inputs)
 
