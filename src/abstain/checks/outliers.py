@@ -1,0 +1,16 @@
+"""Outliers: samples that are far from all others."""
+
+from abstain.checks.found import Found, far_out
+from abstain.checks.neighbours import Neighbours
+
+
+def outliers(neighbours: Neighbours) -> Found:
+    """Samples whose mean distance to their neighbours is far out among those of all samples.
+
+    >>> import numpy as np
+    >>> from abstain.checks.neighbours import Index
+    >>> line = np.r_[np.random.default_rng(0).normal(size=99), 30].astype(np.float32)
+    >>> bool(outliers(Index.of(line[:, None]).neighbours()).is_issue[99])
+    True
+    """
+    return far_out(neighbours.distance.mean(axis=1))
