@@ -4,18 +4,21 @@ Faults are appended, so that the first rows of a set are as they were. A near du
 with a small change: of an image shifted by a pixel, compressed, brighter, noisier or cropped; of a
 text with other case, a word less, two letters swapped or another ending; of a table's row with 1%
 of noise. An outlier comes from elsewhere: an image of other sets, noise, or a mosaic of the set's
-own; a text of other sets or of random words; a row whose every value is from another row.
+own; a text of other sets or of random words; a row whose every value is
+from another row, or of which one value is off by ten standard deviations.
 """
 
 import io
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sklearn.datasets
 import torch
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from abstain.data import LabeledData, load
+from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.embed.embedding import embed
 from abstain.embed.names import backbone_named
 
@@ -77,29 +80,24 @@ def planted(name, samples, seed, data_dir):
 
 
 def read(name, data_dir):
-    """A built-in set, scikit-learn's, or one of real/."""
-    if name in ("digits", "mnist-5k", "fashion-mnist"):
+    """A built-in set, one of scikit-learn's as a table, or one of real/."""
+    if name in ("mnist-5k", "fashion-mnist"):
         return load(name)
     if name in ("cifar10", "imdb"):
         return load(name, data_dir=data_dir)
-    if name in ("breast_cancer", "wine"):
-        import sklearn.datasets
-
+    if name in ("breast_cancer", "digits", "wine"):
         return load(getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
     return load(data_dir / "real" / f"{name}.parquet", ignore="true")
 
 
 def features_of(data):
-    """Of a backbone; pixels and columns as they are where none would help, in units of spread."""
-    if data.kind == "text" or (data.kind == "image" and data.inputs.shape[1] == 3):
-        backbone = backbone_named(BACKBONES[data.kind], data.kind)
-        if data.kind == "image":
-            backbone = backbone.for_images(*data.inputs.shape[2:])
-        return embed(data, backbone).in_memory()
-    rows = data.inputs.float().flatten(1).nan_to_num()
+    """What an audit would see: features of a backbone, or an encoded table."""
+    if data.kind == "table":
+        return TableEncoder.fit(data).encode(data)
+    backbone = backbone_named(BACKBONES[data.kind], data.kind)
     if data.kind == "image":
-        return rows / 255
-    return (rows - rows.mean(0)) / rows.std(0).clamp(min=1e-6)
+        backbone = backbone.for_images(*data.inputs.shape[2:])
+    return embed(data, backbone).in_memory()
 
 
 def chosen(data, rng, faults):
@@ -244,10 +242,19 @@ def plant_rows(data, rng, data_dir):
     """Rows of a table."""
     table = data.inputs.numpy()
     columns = range(table.shape[1])
-    noise = 0.01 * np.nanstd(table, axis=0)
+    spread = np.nanstd(table, axis=0)
+
+    def mixed(k):
+        return table[rng.integers(len(table), size=len(columns)), columns]
+
+    def slipped(k):
+        row, at = table[k].copy(), rng.integers(len(columns))
+        row[at] += rng.choice([-1, 1]) * 10 * spread[at]
+        return row
+
     make = {
-        "near_duplicate": lambda i, k: table[k] + rng.normal(0, 1, len(noise)) * noise,
-        "outlier": lambda i, k: table[rng.integers(len(table), size=len(columns)), columns],
+        "near_duplicate": lambda i, k: table[k] * rng.normal(1, 0.01, len(columns)),
+        "outlier": lambda i, k: (slipped if i % 2 else mixed)(k),
     }
     made = made_by(make, chosen(data, rng, make))
     new = np.stack([x[2] for x in made]).astype(np.float32)

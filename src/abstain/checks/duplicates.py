@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from abstain.checks.found import Floats, Found, Ints, Mask, below
 from abstain.checks.neighbours import Neighbours
 
-NEAR = 0.4
+NEAR = 0.5
 """A pair is near where its distance is below this part of that to the tenth neighbour, at most."""
 _DENSEST = 0.25
 """Of the usual distance to the tenth neighbour, which is taken at least: among eleven copies that
@@ -44,7 +44,7 @@ def near_duplicates(
     """Samples that are identical, or much nearer to each other than the others around them.
 
     Two samples are near duplicates where their distance is below a part of the smaller of their
-    distances to the tenth neighbour: 0.4, or less where samples come as near by chance
+    distances to the tenth neighbour: a half, or less where samples come as near by chance
     (`nearness`). So it does not matter in what unit features are, nor how densely they lie.
 
     Args:
@@ -111,7 +111,7 @@ def between(
 
 
 def nearness(neighbours: Neighbours) -> float:
-    """The part of the distance to the tenth neighbour below which a pair is near, at most 0.4.
+    """The part of the distance to the tenth neighbour below which a pair is near, at most a half.
 
     In m dimensions the nearest of k neighbours lies below a part r of the distance to the k-th with
     the chance 1 − (1 − rᵐ)ᵏ⁻¹ ≈ (k − 1) rᵐ. By the part that is returned, chance makes about one
@@ -122,7 +122,7 @@ def nearness(neighbours: Neighbours) -> float:
     >>> rng = np.random.default_rng(0)
     >>> few, more = (rng.normal(size=(1000, columns)).astype(np.float32) for columns in (2, 32))
     >>> [round(nearness(Index.of(rows).neighbours()), 2) for rows in (few, more)]
-    [0.01, 0.4]
+    [0.01, 0.5]
     """
     size, k = neighbours.distance.shape
     middle = k // 2

@@ -57,7 +57,7 @@ def giveaways(table: Tensor, given: Ints, columns: tuple[str, ...] = ()) -> tupl
         if np.isnan(column).all():
             continue
         predicted = selection.cross_val_predict(model, column, labels, cv=_FOLDS)
-        skill = 1 - float((predicted != labels).mean()) / guess
+        skill = float(1 - (predicted != labels).mean() / guess)
         if skill >= GIVEN_AWAY:
             found.append(Giveaway(columns[number] if columns else str(number), round(skill, 4)))
     return tuple(sorted(found, key=lambda x: -x.skill))

@@ -16,6 +16,8 @@ from abstain.support.optional import require
 NEIGHBOURS = 10
 EXACT_UP_TO = 100_000
 """Samples; the cost of exact search grows with their square."""
+_FEW = 10
+"""Columns."""
 _AT_ONCE = 1 << 14
 _Search: TypeAlias = Callable[[Floats, int], Ints]
 
@@ -40,17 +42,18 @@ class Neighbours:
         return self.distance[:, -1]
 
 
-def rows_of(features: Tensor | Features, *, by_angle: bool) -> Floats:
-    """Features as rows whose Euclidean distances mean something.
+def rows_of(features: Tensor | Features) -> Floats:
+    """Features as rows whose Euclidean distances mean something: all of length 1.
+
+    In many columns the length of a row says how long a text is, how much contrast an image has, or
+    that a row of a table has large values; its direction says what it is like. Up to ten columns
+    have too few directions, and rows stay as they are.
 
     Args:
         features: (N, columns), finite.
-        by_angle: Only the direction of a row counts, as with features of pretrained networks, where
-            its length says how long a text is or how much contrast an image has.
 
-    >>> rows_of(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), by_angle=True)
-    array([[0.6, 0.8],
-           [0. , 0. ]], dtype=float32)
+    >>> rows_of(torch.eye(2, 16) * 8)[0, :3], rows_of(torch.eye(2, 3) * 8)[0]
+    (array([1., 0., 0.], dtype=float32), array([8., 0., 0.], dtype=float32))
     """
     tensor = features.in_memory() if isinstance(features, Features) else features
     rows = tensor.detach().to("cpu", torch.float32).numpy()
@@ -60,7 +63,7 @@ def rows_of(features: Tensor | Features, *, by_angle: bool) -> Floats:
             f"{' with NaN or infinity' if rows.ndim == 2 else ''}",
             argument="features",
         )
-    if not by_angle:
+    if rows.shape[1] <= _FEW:
         return rows
     length: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: Floats = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)

@@ -5,7 +5,9 @@ from abstain.checks.neighbours import Neighbours
 
 
 def outliers(neighbours: Neighbours) -> Found:
-    """Samples whose mean distance to their neighbours is far out among those of all samples.
+    """Samples whose mean squared distance to their neighbours is far out among those of all.
+
+    On the unit sphere the square is twice the cosine distance.
 
     >>> import numpy as np
     >>> from abstain.checks.neighbours import Index
@@ -13,4 +15,4 @@ def outliers(neighbours: Neighbours) -> Found:
     >>> bool(outliers(Index.of(line[:, None]).neighbours()).is_issue[99])
     True
     """
-    return far_out(neighbours.distance.mean(axis=1))
+    return far_out((neighbours.distance**2).mean(axis=1))
