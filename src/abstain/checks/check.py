@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from abstain.checks.classes import class_imbalance
@@ -20,7 +19,7 @@ from abstain.checks.images import Measures, image_issues, measure
 from abstain.checks.neighbours import NEIGHBOURS, Index, Neighbours, rows_of
 from abstain.checks.outliers import outliers
 from abstain.data import LabeledData
-from abstain.data.inputs import blocks, fingerprints
+from abstain.data.inputs import fingerprints
 from abstain.data.readers.images import LazyImages
 from abstain.embed.store import Features
 from abstain.errors import AbstainError
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 TestSet: TypeAlias = tuple[LabeledData, Tensor | Features | None]
 
+ALL = ("duplicates", "outliers", "imbalance", "groups", "images", "empty", "columns")
+"""Every check, by the name that a user gives."""
 _WORST = 20
 _SHOWN_IN_SET = 10
 
@@ -94,7 +95,7 @@ def check(
     features: Tensor | Features | None,
     given: npt.ArrayLike | None = None,
     evidence: Evidence | None = None,
-    checks: Sequence[str] | None = None,
+    checks: Sequence[str] = ALL,
     test: TestSet | None = None,
 ) -> Checks:
     """Look for faults of a data set other than wrong labels.
@@ -106,21 +107,22 @@ def check(
         features: (N, columns), finite: of a backbone, or a table as it is encoded.
         given: (N,) given labels; those of the data by default.
         evidence: Of an audit; without, no weak groups are looked for.
-        checks: Names out of `ALL`, all by default.
+        checks: Names out of `ALL`.
         test: A test set and its features, in which duplicates are looked for too.
 
+    >>> import torch
     >>> rng = np.random.default_rng(0)
     >>> table = torch.from_numpy(rng.random((200, 8)).astype(np.float32))
     >>> table[7], table[8] = table[6], 30.0
     >>> data = LabeledData(inputs=table, given=torch.arange(200) % 2, classes=("a", "b"),
     ...                    ids=[str(k) for k in range(200)], kind="table")
     >>> found = check(data, table, checks=("duplicates", "outliers", "groups"))
-    >>> found.summary
-    {'near_duplicate': 2, 'conflicting_duplicate': 2, 'outlier': 1}
-    >>> found.near_duplicate_sets, found.worst("outlier", 1), found.skipped
-    ([array([6, 7])], array([8]), {'groups': 'there is no evidence from a model'})
+    >>> found.issues, found.summary["near_duplicate"], found.near_duplicate_sets
+    (('near_duplicate', 'conflicting_duplicate', 'outlier'), 2, [array([6, 7])])
+    >>> found.worst("outlier", 1), found.skipped
+    (array([8]), {'groups': 'there is no evidence from a model'})
     """
-    for name in checks or ():
+    for name in checks:
         if name not in ALL:
             raise AbstainError(
                 f"must be of {', '.join(ALL)}, got {name!r}{did_you_mean(name, ALL)}",
@@ -129,12 +131,11 @@ def check(
     labels = checked_labels(data.given if given is None else given, len(data)).astype(np.int64)
     asked = _Asked(data, labels, features, evidence, test)
     columns: Columns = {}
-    for name, run in _CHECKS.items():
-        if checks is None or name in checks:
-            try:
-                columns |= run(asked)
-            except _CannotError as why:
-                asked.skipped[name] = str(why)
+    for name in (x for x in ALL if x in checks):
+        try:
+            columns |= _CHECKS[name](asked)
+        except _CannotError as why:
+            asked.skipped[name] = str(why)
     return Checks(columns=columns, skipped=asked.skipped, giveaways=asked.giveaways)
 
 
@@ -186,7 +187,7 @@ def _issue(name: str, found: Found) -> Columns:
 
 
 def _duplicates(asked: _Asked) -> Columns:
-    prints = fingerprints(asked.shown)
+    prints = fingerprints(asked.data)  # what is only shown need not even be there
     try:
         neighbours: Neighbours | None = asked.neighbours
     except _CannotError as why:
@@ -195,13 +196,14 @@ def _duplicates(asked: _Asked) -> Columns:
     near = near_duplicates(prints, asked.given, neighbours)
     columns = _issue("near_duplicate", near.found)
     columns["near_duplicate_set"] = near.group
-    columns |= _issue("conflicting_duplicate", Found(near.differ, near.found.score))
+    score = np.where(near.differ, near.found.score, np.float32(1))
+    columns |= _issue("conflicting_duplicate", Found(near.differ, score))
     if asked.test is not None:
         test, features = asked.test
         from_test = None
         if neighbours is not None and features is not None:
             from_test = asked.index.nearest_to(rows_of(features))
-        found, partner = between(prints, fingerprints(test.as_shown), neighbours, from_test)
+        found, partner = between(prints, fingerprints(test), neighbours, from_test)
         columns |= _issue("test_duplicate", found)
         names = [str(test.ids[k]) if k >= 0 else "" for k in partner]
         columns["test_duplicate_id"] = np.array(names, dtype=object)
@@ -244,19 +246,14 @@ def _empty(asked: _Asked) -> Columns:
 def _giveaways(asked: _Asked) -> Columns:
     if asked.shown.kind != "table":
         raise _CannotError(f"{asked.shown.name} is no table")
-    table = torch.cat([*blocks(asked.shown.inputs)])
-    asked.giveaways = giveaways(table, asked.given, asked.shown.columns)
+    asked.giveaways = giveaways(asked.shown.inputs, asked.given, asked.shown.columns)
     return {}
 
 
-_CHECKS: dict[str, Callable[[_Asked], Columns]] = {
-    "duplicates": _duplicates,
-    "outliers": _outliers,
-    "imbalance": _imbalance,
-    "groups": _groups,
-    "images": _images,
-    "empty": _empty,
-    "columns": _giveaways,
-}
-ALL = tuple(_CHECKS)
-"""Every check, by the name that a user gives."""
+_CHECKS: dict[str, Callable[[_Asked], Columns]] = dict(
+    zip(
+        ALL,
+        (_duplicates, _outliers, _imbalance, _groups, _images, _empty, _giveaways),
+        strict=True,
+    )
+)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from abstain.checks.found import Floats, Found, Ints, Mask, below
+from abstain.checks.found import Found, Ints, Mask, below
 from abstain.checks.neighbours import Neighbours
 
 NEAR = 0.5
@@ -62,14 +63,15 @@ def near_duplicates(
     left, right = np.flatnonzero(same), first[number[same]]
     found = Found(same, np.where(same, 0, 1).astype(np.float32))
     if neighbours is not None:
-        ratio = ratios(neighbours.distance, neighbours.farthest, neighbours)
+        ratio = ratios(neighbours, neighbours)
         near = nearness(neighbours)
         rows, places = np.nonzero(ratio < near)
         left = np.concatenate([left, rows])
         right = np.concatenate([right, neighbours.index[rows, places]])
-        found = below(np.where(same, 0, ratio.min(axis=1)), near)
-        # The nearer neighbour of another need not have that one among its own.
-        found.is_issue[right] = True
+        best = np.where(same, 0, ratio.min(axis=1))
+        # A neighbour of a sample need not have that one among its own.
+        np.minimum.at(best, neighbours.index.ravel(), ratio.ravel())
+        found = below(best, near)
     links = coo_array((np.ones(len(left), bool), (left, right)), (size, size))
     _, component = connected_components(links, directed=False)
     group = np.full(size, -1)
@@ -97,7 +99,7 @@ def between(
     """
     ratio, partner, near = np.full(len(prints), np.inf), np.full(len(prints), -1), NEAR
     if own is not None and from_test is not None:
-        every = ratios(from_test.distance, from_test.farthest, own, from_test.index)
+        every = ratios(from_test, own)
         order = np.argsort(-every, axis=None, kind="stable")  # the nearest comes last and stays
         rows = from_test.index.ravel()[order]
         ratio[rows], partner[rows] = every.ravel()[order], order // every.shape[1]
@@ -134,35 +136,22 @@ def nearness(neighbours: Neighbours) -> float:
     return float(min(NEAR, (1 / ((k - 1) * size)) ** (1 / dimensions)))
 
 
-def ratios(
-    distance: Floats, density: Floats, own: Neighbours, index: Ints | None = None
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def ratios(of: Neighbours, own: Neighbours) -> npt.NDArray[np.float64]:
     """(M, k) distances in units of how far neighbours usually are, where both samples lie.
 
     Args:
-        distance: (M, k) from each sample to its nearest ones.
-        density: (M,) the distance of each sample to its tenth neighbour.
-        own: Neighbours of the samples that `index` means.
-        index: (M, k) which samples are the nearest; those of `own` by default.
+        of: Of each of M samples, the nearest of N others, or of themselves.
+        own: The neighbours of the N among themselves.
     """
-    nearest = own.index if index is None else index
-    usual = float(np.median(own.farthest))
-    scale = np.minimum(density[:, None], own.farthest[nearest]).astype(np.float64)
-    scale = np.maximum(scale, _DENSEST * usual)
-    ratio: np.ndarray[tuple[int, int], np.dtype[np.float64]] = np.divide(
-        distance, scale, out=np.where(distance > 0, np.inf, 0.0), where=scale > 0
-    )
-    return ratio
+    scale = np.minimum(of.farthest[:, None], own.farthest[of.index]).astype(np.float64)
+    scale = np.maximum(scale, _DENSEST * float(np.median(own.farthest)))
+    otherwise = np.where(of.distance > 0, np.inf, 0.0)
+    return np.divide(of.distance, scale, out=otherwise, where=scale > 0)
 
 
 def _differ(group: Ints, given: Ints) -> Mask:
     """Whether a sample's set has more than one label."""
-    members = np.flatnonzero(group >= 0)
-    if not len(members):
-        return np.zeros(len(group), bool)
-    sets = int(group.max()) + 1
-    lowest, highest = np.full(sets, np.iinfo(np.int64).max), np.full(sets, -1)
-    np.minimum.at(lowest, group[members], given[members])
-    np.maximum.at(highest, group[members], given[members])
-    differ: Mask = (group >= 0) & (lowest < highest)[group]
+    members = group >= 0
+    labels = np.unique(np.stack([group[members], given[members]]), axis=1)
+    differ: Mask = members & (np.bincount(labels[0], minlength=1) > 1)[group]
     return differ

@@ -56,7 +56,9 @@ def odd(measure: npt.ArrayLike) -> Found:
 
 
 def far_out(measure: npt.ArrayLike) -> Found:
-    """Issues are measures two interquartile ranges above the upper quartile: there it is 0.5.
+    """Issues are measures two interquartile ranges above the upper quartile.
+
+    The score there is 0.5.
 
     >>> far_out([*np.linspace(1, 2, 99), 20.0]).is_issue.nonzero()[0].tolist()
     [99]
@@ -71,7 +73,8 @@ def far_out(measure: npt.ArrayLike) -> Found:
 
 
 def _multiples(measure: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Of the median; where that is 0, nothing is unusual."""
+    """Of the median; what is not known is usual, and so is everything where the median is 0."""
     values = np.asarray(measure, np.float64)
-    median = float(np.median(values))
-    return values / median if median > 0 else np.ones(len(values))
+    known = ~np.isnan(values)
+    median = float(np.median(values[known])) if known.any() else 0.0
+    return np.where(known, values / median, 1) if median > 0 else np.ones(len(values))

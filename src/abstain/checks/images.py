@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from abstain.checks.found import Floats, Found, low, odd
 from abstain.data import Inputs
-from abstain.data.readers.images import LazyImages, decode
+from abstain.data.readers.images import LazyImages
 
 _SIDE = 256
 """Pixels to which larger images are scaled: what a camera sees at 12 megapixels looks blurry."""
@@ -23,12 +23,15 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured of each of N images."""
+    """What is measured of each of N images; NaN where an image is missing."""
 
     brightness: Floats
     """Of the brightest hundredth of the pixels, from 0 to 1."""
     sharpness: Floats
-    """Spread of the Laplacian over that of the pixels, so that low contrast is not blur."""
+    """Spread of the Laplacian over that of the pixels, so that low contrast is not blur.
+
+    NaN where the image is blank, which is neither sharp nor blurry.
+    """
     information: Floats
     """Entropy of the levels of grey, in bits."""
     contrast: Floats
@@ -70,9 +73,7 @@ def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, F
         own_size: Whether the sizes are those of the images, not of a common scale.
     """
     yield "dark", low(measures.brightness)
-    is_blank = measures.contrast == 0  # neither sharp nor blurry
-    usual = np.median(measures.sharpness[~is_blank]) if not is_blank.all() else 1
-    yield "blurry", low(np.where(is_blank, usual, measures.sharpness))
+    yield "blurry", low(measures.sharpness)
     yield "low_information", low(measures.information)
     if own_size:
         yield "odd_size", odd(np.sqrt(measures.height * measures.width))
@@ -83,10 +84,13 @@ def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, F
 def _measured_one(inputs: Inputs, index: int, scaled: Callable[[Tensor], Tensor]) -> Measures:
     if not isinstance(inputs, LazyImages):
         return _measured(scaled(torch.as_tensor(inputs[index])[None]))
-    height, width = inputs.size(index)
+    try:
+        height, width = inputs.size(index)
+    except OSError:  # images that are only shown need not be there
+        return Measures(**{x.name: np.full(1, np.nan, np.float32) for x in fields(Measures)})
     shrunk = min(1, _SIDE / max(height, width))
     size = max(1, round(height * shrunk)), max(1, round(width * shrunk))
-    image = torch.from_numpy(decode(inputs.encoded(index), 1, size))
+    image = replace(inputs, channels=1, resize=size)[index]
     return _measured(scaled(image[None]), (height, width))
 
 
@@ -121,7 +125,7 @@ def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
     entropy = -torch.special.xlogy(share / flat.shape[1], share / flat.shape[1]).sum(1)
     return Measures(
         brightness=flat.kthvalue(rank, dim=1).values.numpy(),
-        sharpness=(laplacian / contrast.clamp(min=1e-12)).numpy(),
+        sharpness=(laplacian / contrast).where(contrast > 0, torch.nan).numpy(),
         information=(entropy / np.log(2)).abs().numpy(),
         contrast=contrast.numpy(),
         height=np.full(count, height, np.float32),

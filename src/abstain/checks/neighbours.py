@@ -32,11 +32,6 @@ class Neighbours:
     """(N, k) Euclidean."""
 
     @property
-    def nearest(self) -> Floats:
-        """(N,) the distance to the nearest."""
-        return self.distance[:, 0]
-
-    @property
     def farthest(self) -> Floats:
         """(N,) the distance to the k-th: how densely the samples lie there."""
         return self.distance[:, -1]
@@ -138,7 +133,9 @@ def _approximate(rows: Floats) -> _Search:
 
     def search(queries: Floats, k: int) -> Ints:
         found: Any = index.search(queries, k)
-        keys: Ints = found.keys.astype(np.int64)
+        # A graph may not lead to k others: the first one stands in for those.
+        missing = np.arange(k) >= found.counts[:, None]
+        keys: Ints = np.where(missing, found.keys[:, :1], found.keys).astype(np.int64)
         return keys
 
     return search
