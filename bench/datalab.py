@@ -46,7 +46,7 @@ FAULTS = {
     "dark": ("dark", "images"),
     "blurry": ("blurry", "images"),
 }
-SIZES = (50_000, 100_000, 200_000)
+SIZES = (25_000, 50_000, 100_001, 200_000)
 MARKS = {x: (f"<!-- {x}: bench/datalab.py -->\n", "<!-- end -->\n") for x in ("faults", "scale")}
 
 

@@ -30,10 +30,9 @@ def test_distances_against_all_pairs(library, monkeypatch):
     assert found.distance[3, 0] == found.distance[4, 0] == 0
     almost = 0.01 if library == "usearch" else 1e-5
     np.testing.assert_allclose(found.distance, slow(rows, rows, 5, own=True), atol=almost)
-    others = index.nearest_to(rows[:7] + 0.1, 5)
-    np.testing.assert_allclose(
-        others.distance, slow(rows, rows[:7] + 0.1, 5, own=False), atol=almost
-    )
+    queries = rows[:7] + 0.1
+    others = index.nearest_to(queries, 5)
+    np.testing.assert_allclose(others.distance, slow(rows, queries, 5, own=False), atol=almost)
 
 
 def test_more_copies_than_neighbours_leave_out_the_sample_itself():

@@ -126,8 +126,8 @@ def _approximate(rows: Floats) -> _Search:
         metric="l2sq",
         dtype="bf16",
         connectivity=16,
-        expansion_add=64,
-        expansion_search=64,
+        expansion_add=48,
+        expansion_search=48,
     )
     index.add(np.arange(len(rows)), rows)
 
