@@ -1,0 +1,56 @@
+"""What docs/checks.md shows is what the committed results give, and faults are where they are said.
+
+The faults are planted into small tables here; what needs data sets is measured by the bench.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import datalab
+import planted_faults
+
+
+def test_tables_of_the_page_are_what_the_committed_results_give():
+    assert datalab.PAGE.read_text(encoding="utf-8") == datalab.page()
+
+
+def test_what_the_page_says_of_the_results_holds():
+    cases = json.loads(datalab.RESULT.read_text(encoding="utf-8"))["cases"]
+
+    def mean(fault, method):
+        return np.mean([x[method]["f1"] for x in cases if x["fault"] == fault])
+
+    assert {x["set"] for x in cases} == set(datalab.SETS)
+    assert mean("near_duplicate", "ours") > mean("near_duplicate", "datalab") + 0.1
+    assert abs(mean("outlier", "ours") - mean("outlier", "datalab")) < 0.05
+    assert min(x["ours"]["f1"] for x in cases if x["fault"] in ("dark", "blurry")) > 0.9
+    assert all(x["datalab"] is None for x in cases if x["fault"] in ("dark", "blurry"))
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return planted_faults.planted("breast_cancer", 5_000, 0, None)
+
+
+def test_planted_rows_are_where_they_are_said_to_be(planted):
+    data, features, bad = planted.only("near_duplicate")
+    assert len(data) == len(features) == len(bad) == 569 + 11
+    copies = np.flatnonzero(planted.fault == "near_duplicate")
+    inputs = planted.data.inputs.numpy()
+    np.testing.assert_allclose(inputs[copies], inputs[planted.original[copies]], rtol=0.06)
+    assert bad.sum() == 22
+    assert bad[-11:].all()
+
+
+def test_planted_duplicates_of_a_table_are_found(planted):
+    data, features, bad = planted.only("near_duplicate")
+    found, score = datalab.ours(data, features, "near_duplicate")
+    assert f1_score(bad, found) > 0.9
+    assert score[bad].max() < score[~bad].min() + 0.1
