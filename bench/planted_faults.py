@@ -85,7 +85,7 @@ def read(name, data_dir):
         return load(name)
     if name in ("cifar10", "imdb"):
         return load(name, data_dir=data_dir)
-    if name in ("breast_cancer", "digits", "wine"):
+    if name in ("breast_cancer", "digits", "iris", "wine"):
         return load(getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
     return load(data_dir / "real" / f"{name}.parquet", ignore="true")
 
