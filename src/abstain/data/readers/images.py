@@ -65,6 +65,10 @@ class LazyImages:
         """One image as its file has it."""
         return self.blobs[index]
 
+    def size(self, index: int) -> tuple[int, int]:
+        """Height and width of one image as its file has it, before any scaling."""
+        return _header(self.blobs[index])[:2]
+
     def __getitem__(self, index: int, /) -> Tensor:
         try:
             return torch.from_numpy(decode(self.blobs[index], self.channels, self.resize))

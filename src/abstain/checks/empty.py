@@ -1,0 +1,37 @@
+"""Empty inputs: blank images, texts without a character, rows without a value."""
+
+import numpy as np
+import torch
+
+from abstain.checks.found import Floats, Found
+from abstain.checks.images import Measures
+from abstain.data import LabeledData
+from abstain.data.inputs import BLOCK, blocks, take
+
+
+def empty(data: LabeledData, measures: Measures | None = None) -> Found:
+    """Inputs that hold nothing; the score is the part of a row that has values, else 0 or 1.
+
+    Args:
+        data: Samples.
+        measures: Of the images, where they are images.
+
+    >>> texts = LabeledData(inputs=["fine", " "], given=torch.tensor([0, 1]), classes=("a", "b"),
+    ...                     ids=("1", "2"), kind="text")
+    >>> empty(texts).is_issue.tolist()
+    [False, True]
+    """
+    score = _filled(data, measures)
+    return Found(score == 0, score)
+
+
+def _filled(data: LabeledData, measures: Measures | None) -> Floats:
+    if data.kind == "image":
+        assert measures is not None
+        return (measures.contrast > 0).astype(np.float32)
+    if data.kind == "table":
+        parts = [1 - rows.isnan().float().mean(dim=1) for rows in blocks(data.inputs)]
+        return torch.cat(parts).numpy()
+    everything = range(len(data))
+    parts_of_texts = (take(data.inputs, everything[k : k + BLOCK]) for k in everything[::BLOCK])
+    return np.array([bool(str(x).strip()) for part in parts_of_texts for x in part], np.float32)

@@ -1,0 +1,54 @@
+"""Weak groups: clusters in which labels and model disagree more than elsewhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from abstain.checks.found import Floats, Found, Ints, Mask
+from abstain.support.optional import require
+
+_SAMPLES, _MOST = 100, 100
+"""Samples per cluster on average, where there are fewer than so many clusters."""
+_FITTED = 20_000
+"""Rows by which clusters are found; the others are only assigned."""
+_LEVEL = 0.01
+"""Chance that any group is flagged where all are alike."""
+_TIMES = 2
+"""As many disagreements as elsewhere: fewer may be beyond chance, but are not worth a look."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Clusters, and which of them are weak."""
+
+    found: Found
+    """The score is the agreement in the group over that elsewhere, at most 1."""
+    group: Ints
+    """(N,) the cluster of each sample."""
+
+
+def weak_groups(rows: Floats, disagrees: Mask, seed: int = 0) -> Groups:
+    """Clusters with twice the disagreement of the other samples, and more than chance explains.
+
+    Args:
+        rows: (N, columns) features.
+        disagrees: (N,) whether the model finds another class likelier than the given one.
+        seed: Of the clustering.
+    """
+    cluster = require("sklearn.cluster", "finding groups")
+    clusters = int(np.clip(len(rows) // _SAMPLES, 2, _MOST))
+    rng = np.random.default_rng(seed)
+    part = rows if len(rows) <= _FITTED else rows[rng.choice(len(rows), _FITTED, replace=False)]
+    fitted = cluster.MiniBatchKMeans(clusters, n_init=3, random_state=seed).fit(part)
+    group = fitted.predict(rows).astype(np.int64)
+    size = np.bincount(group, minlength=clusters)
+    bad = np.bincount(group, weights=disagrees, minlength=clusters)
+    others, bad_others = len(rows) - size, bad.sum() - bad
+    elsewhere = np.divide(bad_others, others, out=np.zeros(clusters), where=others > 0)
+    rate = np.divide(bad, size, out=np.zeros(clusters), where=size > 0)
+    chance = binom.sf(bad - 1, size, elsewhere)
+    weak = (rate > _TIMES * elsewhere) & (chance < _LEVEL / clusters)
+    agreement = np.divide(1 - rate, 1 - elsewhere, out=np.ones(clusters), where=elsewhere < 1)
+    score = np.clip(agreement, 0, 1)[group]
+    return Groups(Found(weak[group], score.astype(np.float32)), group)

@@ -1,0 +1,133 @@
+"""Images that are dark, blurry, of odd size or shape, or hold next to nothing."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from abstain.checks.found import Floats, Found, low, odd
+from abstain.data import Inputs
+from abstain.data.readers.images import LazyImages
+
+_SIDE = 256
+"""Pixels to which larger images are scaled: what a camera sees at 12 megapixels looks blurry."""
+_BRIGHT = 0.99
+"""Quantile of the pixels: of a photo that is not dark, the brightest are bright."""
+_LEVELS = 32
+"""Of grey, by which information is measured."""
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured of each of N images; NaN where an image is missing."""
+
+    brightness: Floats
+    """Of the brightest hundredth of the pixels, from 0 to 1."""
+    sharpness: Floats
+    """Spread of the Laplacian over that of the pixels, so that low contrast is not blur.
+
+    NaN where the image is blank, which is neither sharp nor blurry.
+    """
+    information: Floats
+    """Entropy of the levels of grey, in bits."""
+    contrast: Floats
+    """Spread of the pixels; 0 where the image is blank."""
+    height: Floats
+    width: Floats
+    """As stored, before any scaling."""
+
+
+def measure(inputs: Inputs) -> Measures:
+    """Measure all images; those on disk are decoded in parallel.
+
+    >>> images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    >>> images[1, :, ::2] = 255
+    >>> found = measure(images)
+    >>> found.brightness.tolist(), found.information.tolist(), found.contrast.tolist()
+    ([0.0, 1.0], [0.0, 1.0], [0.0, 0.5])
+    """
+    scaled = _scale(inputs)
+
+    def batch(begin: int) -> list[Measures]:
+        end = min(begin + _BATCH, len(inputs))
+        if isinstance(inputs, Tensor):
+            return [_measured(scaled(inputs[begin:end]))]
+        return [_measured_one(inputs, k, scaled) for k in range(begin, end)]
+
+    with ThreadPoolExecutor() as pool:
+        parts = [x for found in pool.map(batch, range(0, len(inputs), _BATCH)) for x in found]
+    return Measures(
+        **{x.name: np.concatenate([getattr(y, x.name) for y in parts]) for x in fields(Measures)}
+    )
+
+
+def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, Found]]:
+    """Every issue with its name: what is a third of the usual, or three times as much.
+
+    Args:
+        measures: Of all images.
+        own_size: Whether the sizes are those of the images, not of a common scale.
+    """
+    yield "dark", low(measures.brightness)
+    yield "blurry", low(measures.sharpness)
+    yield "low_information", low(measures.information)
+    if own_size:
+        yield "odd_size", odd(np.sqrt(measures.height * measures.width))
+        longer = np.maximum(measures.height, measures.width)
+        yield "odd_aspect_ratio", odd(longer / np.minimum(measures.height, measures.width))
+
+
+def _measured_one(inputs: Inputs, index: int, scaled: Callable[[Tensor], Tensor]) -> Measures:
+    if not isinstance(inputs, LazyImages):
+        return _measured(scaled(torch.as_tensor(inputs[index])[None]))
+    try:
+        height, width = inputs.size(index)
+    except OSError:  # images that are only shown need not be there
+        return Measures(**{x.name: np.full(1, np.nan, np.float32) for x in fields(Measures)})
+    shrunk = min(1, _SIDE / max(height, width))
+    size = max(1, round(height * shrunk)), max(1, round(width * shrunk))
+    image = replace(inputs, channels=1, resize=size)[index]
+    return _measured(scaled(image[None]), (height, width))
+
+
+def _scale(inputs: Inputs) -> Callable[[Tensor], Tensor]:
+    """To 0 … 1; images given as floats by the range of the first ones."""
+    first = inputs[:_BATCH] if isinstance(inputs, Tensor) else torch.as_tensor(inputs[0])
+    if not first.is_floating_point():
+        return lambda images: images.float() / 255
+    low_end, high_end = float(first.min()), float(first.max())
+    span = max(high_end - low_end, 1e-12)
+    return lambda images: ((images.float() - low_end) / span).clamp(0, 1)
+
+
+def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
+    """Of images (B, channels, height, width) from 0 to 1."""
+    count = len(images)
+    height, width = size or images.shape[2:]
+    grey = images.mean(dim=1, keepdim=True)
+    if max(grey.shape[2:]) > _SIDE:
+        shrunk = _SIDE / max(grey.shape[2:])
+        grey = torch.nn.functional.interpolate(grey, scale_factor=shrunk, mode="area")
+    flat = grey.flatten(1)
+    contrast = flat.std(dim=1, correction=0)
+    contrast = contrast.where(flat.amax(1) > flat.amin(1), 0)  # rounding is no contrast
+    rank = max(1, round(_BRIGHT * flat.shape[1]))
+    edge = torch.nn.functional.pad(grey, (1, 1, 1, 1), mode="replicate")
+    around = edge[..., :-2, 1:-1] + edge[..., 2:, 1:-1] + edge[..., 1:-1, :-2] + edge[..., 1:-1, 2:]
+    laplacian = (around - 4 * grey).flatten(1).std(dim=1, correction=0)
+    level = (flat * _LEVELS).long().clamp(max=_LEVELS - 1)
+    levels = level + _LEVELS * torch.arange(count)[:, None]
+    share = torch.bincount(levels.flatten(), minlength=_LEVELS * count).view(count, -1)
+    entropy = -torch.special.xlogy(share / flat.shape[1], share / flat.shape[1]).sum(1)
+    return Measures(
+        brightness=flat.kthvalue(rank, dim=1).values.numpy(),
+        sharpness=(laplacian / contrast).where(contrast > 0, torch.nan).numpy(),
+        information=(entropy / np.log(2)).abs().numpy(),
+        contrast=contrast.numpy(),
+        height=np.full(count, height, np.float32),
+        width=np.full(count, width, np.float32),
+    )

@@ -1,0 +1,141 @@
+"""Nearest neighbours: exact by scikit-learn up to 100,000 samples, by an index of usearch above."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from abstain.checks.found import Floats, Ints
+from abstain.embed.store import Features
+from abstain.errors import AbstainError
+from abstain.support.optional import require
+
+NEIGHBOURS = 10
+EXACT_UP_TO = 100_000
+"""Samples; the cost of exact search grows with their square."""
+_FEW = 10
+"""Columns."""
+_AT_ONCE = 1 << 14
+_Search: TypeAlias = Callable[[Floats, int], Ints]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest others of each of N samples, the nearest first."""
+
+    index: Ints
+    """(N, k) rows."""
+    distance: Floats
+    """(N, k) Euclidean."""
+
+    @property
+    def farthest(self) -> Floats:
+        """(N,) the distance to the k-th: how densely the samples lie there."""
+        return self.distance[:, -1]
+
+
+def rows_of(features: Tensor | Features) -> Floats:
+    """Features as rows whose Euclidean distances mean something: all of length 1.
+
+    In many columns the length of a row says how long a text is, how much contrast an image has, or
+    that a row of a table has large values; its direction says what it is like. Up to ten columns
+    have too few directions, and rows stay as they are.
+
+    Args:
+        features: (N, columns), finite.
+
+    >>> rows_of(torch.eye(2, 16) * 8)[0, :3], rows_of(torch.eye(2, 3) * 8)[0]
+    (array([1., 0., 0.], dtype=float32), array([8., 0., 0.], dtype=float32))
+    """
+    tensor = features.in_memory() if isinstance(features, Features) else features
+    rows = tensor.detach().to("cpu", torch.float32).numpy()
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise AbstainError(
+            f"must be finite numbers (samples, columns), got shape {rows.shape}"
+            f"{' with NaN or infinity' if rows.ndim == 2 else ''}",
+            argument="features",
+        )
+    if rows.shape[1] <= _FEW:
+        return rows
+    length: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Floats = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+    return unit
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rows to be searched, built once."""
+
+    rows: Floats
+    search: _Search
+
+    @classmethod
+    def of(cls, rows: Floats) -> "Index":
+        """By the library for so many rows."""
+        return cls(rows, (_exact if len(rows) <= EXACT_UP_TO else _approximate)(rows))
+
+    def neighbours(self, k: int = NEIGHBOURS) -> Neighbours:
+        """Of each row, the nearest others.
+
+        >>> found = Index.of(np.array([[0.0], [1.0], [3.0]], np.float32)).neighbours(1)
+        >>> found.index.tolist(), found.distance.tolist()
+        ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
+        """
+        size = len(self.rows)
+        found = self.search(self.rows, k + 1)
+        own = found == np.arange(size)[:, None]
+        own[~own.any(axis=1), -1] = True  # identical rows may have crowded it out
+        return self._sorted(found[~own].reshape(size, k), self.rows)
+
+    def nearest_to(self, queries: Floats, k: int = NEIGHBOURS) -> Neighbours:
+        """Of each query, the nearest rows."""
+        return self._sorted(self.search(queries, min(k, len(self.rows))), queries)
+
+    def _sorted(self, index: Ints, queries: Floats) -> Neighbours:
+        """With distances anew: an index keeps rows in fewer bits, and products lose digits."""
+        distance = np.empty(index.shape, np.float32)
+        for begin in range(0, len(index), _AT_ONCE // index.shape[1]):
+            part = slice(begin, begin + _AT_ONCE // index.shape[1])
+            difference = self.rows[index[part]] - queries[part, None]
+            distance[part] = np.sqrt(np.einsum("nkd,nkd->nk", difference, difference))
+        order = np.argsort(distance, axis=1, kind="stable")
+        return Neighbours(
+            np.take_along_axis(index, order, 1), np.take_along_axis(distance, order, 1)
+        )
+
+
+def _exact(rows: Floats) -> _Search:
+    neighbors = require("sklearn.neighbors", "finding neighbours")
+    fitted = neighbors.NearestNeighbors(n_jobs=-1).fit(rows)
+
+    def search(queries: Floats, k: int) -> Ints:
+        found: Ints = fitted.kneighbors(queries, k, return_distance=False)
+        return found
+
+    return search
+
+
+def _approximate(rows: Floats) -> _Search:
+    """A graph of neighbours (HNSW), with rows in 16 bits."""
+    usearch = require("usearch.index", f"finding neighbours of more than {EXACT_UP_TO:,} samples")
+    index = usearch.Index(
+        ndim=rows.shape[1],
+        metric="l2sq",
+        dtype="bf16",
+        connectivity=16,
+        expansion_add=48,
+        expansion_search=48,
+    )
+    index.add(np.arange(len(rows)), rows)
+
+    def search(queries: Floats, k: int) -> Ints:
+        found: Any = index.search(queries, k)
+        # A graph may not lead to k others: the first one stands in for those.
+        missing = np.arange(k) >= found.counts[:, None]
+        keys: Ints = np.where(missing, found.keys[:, :1], found.keys).astype(np.int64)
+        return keys
+
+    return search

@@ -1,0 +1,21 @@
+"""Outliers: samples that are far from all others."""
+
+from abstain.checks.found import Found, far_out
+from abstain.checks.neighbours import Neighbours
+
+
+def outliers(neighbours: Neighbours) -> Found:
+    """Samples whose mean squared distance to their neighbours is far out among those of all.
+
+    Only the farther half of the neighbours counts: a handful of outliers that are alike must not
+    hide each other. On the unit sphere the square is twice the cosine distance.
+
+    >>> import numpy as np
+    >>> from abstain.checks.neighbours import Index
+    >>> line = np.r_[np.random.default_rng(0).random(99), 30].astype(np.float32)
+    >>> found = outliers(Index.of(line[:, None]).neighbours())
+    >>> bool(found.is_issue[99]), int(found.score.argmin())
+    (True, 99)
+    """
+    farther = neighbours.distance[:, neighbours.distance.shape[1] // 2 :]
+    return far_out((farther**2).mean(axis=1))

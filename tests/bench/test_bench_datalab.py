@@ -1,0 +1,64 @@
+"""What docs/checks.md shows is what the committed results give, and faults are where they are said.
+
+The faults are planted into small tables here; what needs data sets is measured by the bench.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import datalab
+import planted_faults
+
+
+def test_tables_of_the_page_are_what_the_committed_results_give():
+    assert datalab.PAGE.read_text(encoding="utf-8") == datalab.page()
+
+
+def test_what_the_page_says_of_the_results_holds():
+    cases = json.loads(datalab.RESULT.read_text(encoding="utf-8"))["cases"]
+
+    def f1(fault, method, *, star=False):
+        kept = [x for x in cases if not star or "*" in datalab.SETS[x["set"]]]
+        return np.array([x[method]["f1"] for x in kept if x["fault"] == fault])
+
+    assert {x["set"] for x in cases} == set(datalab.SETS)
+    assert f1("near_duplicate", "ours").mean() > f1("near_duplicate", "datalab").mean()
+    better = f1("near_duplicate", "ours", star=True) > f1("near_duplicate", "datalab", star=True)
+    assert (better.sum(), len(better)) == (2, 3)
+    assert f1("outlier", "ours").mean() < f1("outlier", "datalab").mean()
+    mine, other = (f1("outlier", x, star=True) for x in ("ours", "datalab"))
+    found = np.maximum(mine, other) > 0
+    assert found.sum() == 2
+    assert (mine < other)[found].all()
+    for fault in ("dark", "blurry"):
+        assert f1(fault, "ours").min() > 0.9
+        assert all(x["datalab"] is None for x in cases if x["fault"] == fault)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return planted_faults.planted("breast_cancer", 5_000, 0, None)
+
+
+def test_planted_rows_are_where_they_are_said_to_be(planted):
+    data, features, bad = planted.only("near_duplicate")
+    assert len(data) == len(features) == len(bad) == 569 + 11
+    copies = np.flatnonzero(planted.fault == "near_duplicate")
+    inputs = planted.data.inputs.numpy()
+    np.testing.assert_allclose(inputs[copies], inputs[planted.original[copies]], rtol=0.06)
+    assert bad.sum() == 22
+    assert bad[-11:].all()
+
+
+def test_planted_duplicates_of_a_table_are_found(planted):
+    data, features, bad = planted.only("near_duplicate")
+    found, score = datalab.ours(data, features, "near_duplicate")
+    assert f1_score(bad, found) > 0.9
+    assert score[bad].max() < score[~bad].min() + 0.1

@@ -1,0 +1,91 @@
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.ndimage import gaussian_filter, laplace
+from scipy.stats import entropy
+
+from abstain.checks.images import image_issues, measure
+from abstain.data import load
+from abstain.data.readers.images import LazyImages
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("mnist-5k").inputs[:500].numpy()
+
+
+def issues(images, *, own_size=False):
+    found = image_issues(measure(torch.from_numpy(images)), own_size=own_size)
+    return {name: x.is_issue for name, x in found}
+
+
+def test_measures_against_a_slow_version(digits):
+    found = measure(torch.from_numpy(digits))
+    for k in range(20):
+        grey = digits[k, 0] / 255.0
+        counts, _ = np.histogram(grey, 32, (0, 1))
+        assert found.brightness[k] == pytest.approx(np.sort(grey.ravel())[775], abs=1e-6)
+        expected = laplace(grey, mode="nearest").std() / grey.std()
+        assert found.sharpness[k] == pytest.approx(expected, rel=1e-4)
+        assert found.information[k] == pytest.approx(entropy(counts, base=2), rel=1e-4)
+        assert found.contrast[k] == pytest.approx(grey.std(), rel=1e-4)
+
+
+def test_planted_dark_blurry_and_blank_images_are_found(digits):
+    images = digits.copy()
+    images[:10] = images[:10] * 0.2
+    for k in range(10, 20):
+        images[k] = gaussian_filter(images[k].astype(float), (0, 2.5, 2.5))
+    images[20] = 200
+    found = issues(images)
+    assert found["dark"][:10].all()
+    assert not found["dark"][20:].any()  # of a thin stroke, blur leaves little light
+    assert np.flatnonzero(found["blurry"]).tolist() == [*range(10, 20)]
+    assert found["low_information"][20]
+    assert found["low_information"].sum() <= 3
+    assert "odd_size" not in found
+
+
+def test_floats_are_measured_as_bytes_are(digits):
+    bytes_, floats = (measure(torch.from_numpy(x)) for x in (digits, digits / np.float32(127) - 1))
+    np.testing.assert_allclose(floats.brightness, bytes_.brightness, atol=1e-3)
+    np.testing.assert_allclose(floats.sharpness, bytes_.sharpness, rtol=1e-3)
+
+
+class Files(list):
+    """Encoded images in memory; None stands for one that is missing."""
+
+    def __getitem__(self, index):
+        blob = super().__getitem__(index)
+        if blob is None:
+            raise FileNotFoundError("gone")
+        return blob
+
+
+def encoded(height, width, rng):
+    stream = io.BytesIO()
+    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(stream, "png")
+    return stream.getvalue()
+
+
+def test_odd_sizes_and_shapes_are_those_of_the_files():
+    rng = np.random.default_rng(0)
+    sizes = [(40, 60)] * 10 + [(60, 40), (8, 12), (300, 450), (20, 120), (45, 60)]
+    lazy = LazyImages(Files(encoded(*size, rng) for size in sizes), 3, (32, 32))
+    measures = measure(lazy)
+    assert [*zip(measures.height, measures.width, strict=True)] == sizes
+    found = dict(image_issues(measures, own_size=True))
+    assert np.flatnonzero(found["odd_size"].is_issue).tolist() == [11, 12]
+    assert np.flatnonzero(found["odd_aspect_ratio"].is_issue).tolist() == [13]
+
+
+def test_a_missing_file_is_measured_as_unknown():
+    rng = np.random.default_rng(0)
+    lazy = LazyImages(Files([encoded(9, 9, rng), None, encoded(9, 9, rng)]), 3)
+    measures = measure(lazy)
+    assert np.isnan(measures.contrast).tolist() == [False, True, False]
+    assert not any(x.is_issue.any() for _, x in image_issues(measures, own_size=True))
