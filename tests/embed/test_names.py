@@ -1,3 +1,5 @@
+"""Tests of names.py, and by way of it of hub.py and transformer.py."""
+
 import pytest
 import torch
 from tiny_models import bert, vit

@@ -6,7 +6,8 @@ source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is 
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from abstain.arguments import typed
+from abstain.auditing.faults import check_names, faults_of
 from abstain.auditing.result import Audit, detected
 from abstain.auditing.reviewed import (
     Kept,
@@ -57,6 +59,7 @@ def audit(
     backbone: str | None = None,
     finetune: bool | None = None,
     test: object = None,
+    check: Sequence[str] | None = None,
     reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -83,6 +86,9 @@ def audit(
             `abstain.train`; `auto` by default.
         finetune: Whether the backbone of images is trained too, as for `abstain.train`.
         test: A source whose labels are right, for the training curves only.
+        check: What else to look for: names of `abstain.checks.check.ALL` (duplicates, outliers, …);
+            `["labels"]` for nothing else. By default everything, but of more than 20,000 samples
+            only what needs no search for neighbours.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
             See `Audit.with_reviewed`.
@@ -121,6 +127,7 @@ def audit(
         )
     if isinstance(reviewed, str | os.PathLike):
         reviewed = read_answers(reviewed)  # before anything is trained
+    check_names(check)
     if features is not None:
         options["features"] = features
     sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
@@ -144,13 +151,23 @@ def audit(
         met = float((checked.argmax(axis=1) == given).mean())
         held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    return _verdict(data, evidence, reviewed, trained, held_out, sources, folder, began)
+    result = _verdict(data, evidence, trained, held_out, sources, folder, began)
+    if reviewed is not None:
+        result = result.with_reviewed(reviewed)
+    if _is_to_write(trained):
+        result = replace(
+            result,
+            checks=faults_of(data, trained, evidence, check),
+            seconds=time.monotonic() - began,
+        )
+        if folder is not None:
+            result.write(folder)
+    return result
 
 
 def _verdict(
     data: LabeledData,
     evidence: Evidence,
-    reviewed: Mapping[str, str] | None,
     trained: Trained | None,
     held_out: HeldOut | None,
     sources: Mapping[str, Any],
@@ -164,7 +181,7 @@ def _verdict(
     verdict = judge(evidence, given, data.num_classes, rows_of(kept.answers, data))
     # True labels may be looked at only where they are the labels before errors were planted.
     was_planted = trained and trained.recipe.flip and data.true is not None
-    result = Audit(
+    return Audit(
         data=data,
         verdict=verdict,
         # By what was trained on: what is only shown need not even be there.
@@ -178,11 +195,6 @@ def _verdict(
         sample=None if place is None else kept_sample(place, data.ids),
         kept=kept,
     )
-    if reviewed is not None:
-        result = result.with_reviewed(reviewed)
-    if folder is not None and _is_to_write(trained):
-        result.write(folder)
-    return result
 
 
 def _train(

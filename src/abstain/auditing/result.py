@@ -3,8 +3,8 @@
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
 issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
 that a label is right), evidence.parquet (what that was judged from), summary.json (written last: a
-folder that has it is whole), report.html, which `abstain.report` adds, and what was drawn and
-reviewed (`abstain.auditing.reviewed`).
+folder that has it is whole), report.html, which `abstain.report` adds, checks.parquet (what else
+was found: duplicates, outliers, …), and what was drawn and reviewed (`abstain.auditing.reviewed`).
 """
 
 import itertools
@@ -34,6 +34,7 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
+from abstain.checks.check import Checks
 from abstain.data import LabeledData
 from abstain.embed.folds import out_of_sample
 from abstain.errors import AbstainError
@@ -95,6 +96,8 @@ class Audit:
     """Labels that were handed out to be checked at random, if any were."""
     kept: Kept = field(default_factory=Kept)
     """Labels that somebody checked."""
+    checks: Checks | None = None
+    """What else was found: duplicates, outliers, faulty images, …."""
 
     def __repr__(self) -> str:
         """The verdict in a line: a notebook would print every label."""
@@ -351,6 +354,7 @@ class Audit:
                 {"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs
             ],
             "disagreeing_duplicates": len(self.duplicates),
+            "checks": self._found_else(),
             "seconds": round(self.seconds, 3),
         }
         if len(classes) <= _SHOWN_CLASSES:
@@ -363,6 +367,13 @@ class Audit:
             worst = int(planted[self.order[: self.budget]].sum())
             summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
         return summary
+
+    def _found_else(self) -> dict[str, Any] | None:
+        """How many samples have which other issue, and what was not looked for."""
+        if self.checks is None:
+            return None
+        columns = [{"column": x.column, "skill": round(x.skill, 4)} for x in self.checks.giveaways]
+        return {**self.checks.summary, "giveaways": columns, "skipped": dict(self.checks.skipped)}
 
     def _basis(self) -> dict[str, Any]:
         """What kind of interval that of the noise rate is: the two are never mixed."""
@@ -386,6 +397,9 @@ class Audit:
             keep_evidence(place, self.verdict.evidence, self.given)
             publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(for_spreadsheets(table), path))
+            if self.checks is not None:
+                found = self.checks.table(self.data.ids)
+                publish(place / "checks.parquet", lambda path: parquet.write_table(found, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
             publish_text(place / "summary.json", text)
 

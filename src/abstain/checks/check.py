@@ -22,7 +22,7 @@ from abstain.data import LabeledData
 from abstain.data.inputs import fingerprints
 from abstain.data.readers.images import LazyImages
 from abstain.embed.store import Features
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 from abstain.scores.evidence import Evidence
 from abstain.scores.given import checked_labels
 from abstain.support.optional import require
@@ -134,7 +134,7 @@ def check(
     for name in (x for x in ALL if x in checks):
         try:
             columns |= _CHECKS[name](asked)
-        except _CannotError as why:
+        except (_CannotError, DataError) as why:  # what is only shown may not be there
             asked.skipped[name] = str(why)
     return Checks(columns=columns, skipped=asked.skipped, giveaways=asked.giveaways)
 

@@ -66,6 +66,15 @@ def audit(
     learning_rate: options.LearningRate = None,
     precision: options.Precision = None,
     seed: options.Seed = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            help="What else to look for, with commas: duplicates, outliers, imbalance, groups, "
+            "images, empty, columns; labels for nothing else. Everything by default, but of more "
+            "than 20,000 samples only what needs no search for neighbours.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
     reviewed: Annotated[
         Path | None,
         typer.Option(
@@ -113,7 +122,7 @@ def audit(
             resume=None,
         )
     if resume is not None:
-        if settings or reading or out or method or dry_run:
+        if settings or reading or out or method or dry_run or check:
             raise AbstainError(
                 "takes all settings from its folder",
                 argument="resume",
@@ -140,7 +149,8 @@ def audit(
         show_recipe(source, recipe, reading, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
-    _audit(source, recipe, place, save_every=save_every, as_json=as_json, **reading)
+    names = None if check is None else [name.strip() for name in check.split(",")]
+    _audit(source, recipe, place, save_every=save_every, as_json=as_json, check=names, **reading)
 
 
 def _audit(
@@ -203,6 +213,9 @@ def _print(verdict: "Audit", report: Path) -> None:
         lines["left out as unreadable"] = count(len(verdict.data.skipped))
     if len(verdict.duplicates):
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
+    found_else = verdict.checks.summary if verdict.checks else {}
+    if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
+        lines["other issues (checks.parquet)"] = ", ".join(others)
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted

@@ -1,0 +1,49 @@
+import json
+
+import pytest
+import torch
+
+from abstain import AbstainError
+from abstain.data import load
+from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.names import backbone_named
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    return load(([f"{'goal' if k % 2 else 'bank'} number {k}" for k in range(40)], [0, 1] * 20))
+
+
+def test_features_are_standardised_as_those_of_the_training(texts):
+    encoder = BackboneEncoder.fit(texts, backbone_named("small:wordllama", "text"))
+    rows = encoder.encode(texts)
+    assert rows.shape == (40, *encoder.input_shape)
+    assert float(rows.mean(0).abs().max()) < 1e-3
+    alone = encoder.encode_one(texts.inputs[3], ())
+    torch.testing.assert_close(alone, rows[3], atol=2e-2, rtol=0)  # the cache holds half precision
+
+
+def test_a_saved_encoder_gives_the_same(texts, tmp_path):
+    encoder = BackboneEncoder.fit(texts, backbone_named("small:wordllama", "text"), reason="named")
+    encoder.save(tmp_path)
+    again = load_any_encoder(tmp_path)
+    assert isinstance(again, BackboneEncoder)
+    assert again.reason == "named"
+    torch.testing.assert_close(again.encode(texts), encoder.encode(texts))
+
+
+def test_a_photo_backbone_is_restored_at_the_size_it_was_used_at(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    photos = load((torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8), [0, 1, 0, 1]))
+    network = backbone_named("small:efficientnet-lite2", "image")
+    encoder = BackboneEncoder.fit(photos, network)
+    encoder.save(tmp_path)
+    assert json.loads((tmp_path / "encoder.json").read_text())["size"] == 160
+    assert load_any_encoder(tmp_path).backbone.identity == encoder.backbone.identity
+
+
+def test_images_for_a_model_of_texts_are_refused(texts):
+    encoder = BackboneEncoder.fit(texts, backbone_named("small:wordllama", "text"))
+    with pytest.raises(AbstainError, match=r"must hold what the model was trained on \(text\)"):
+        encoder.encode(load("digits"))

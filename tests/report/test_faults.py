@@ -1,0 +1,34 @@
+import numpy as np
+import torch
+
+from abstain import Recipe, audit
+from abstain.report.faults import faults
+from abstain.report.page import render
+
+
+def test_dark_photos_are_counted_and_shown():
+    photos = torch.randint(60, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    photos[5] //= 12
+    recipe = Recipe(epochs=1, warm_up=0, batch=8)
+    found = audit((photos, np.arange(40) % 2), recipe, backbone="none")
+    shown = {fault.words: fault for fault in faults(found)}
+    assert shown["dark"].samples == 1
+    assert [index for index, _ in shown["dark"].examples] == [5]
+    page = render(found)
+    assert "What else was found" in page
+    assert "<b>1</b> dark" in page
+
+
+def test_a_column_that_gives_the_label_away_is_named():
+    rng = np.random.default_rng(0)
+    label = np.arange(200) % 2
+    rows = np.column_stack([rng.normal(size=200), label + 0.01 * rng.normal(size=200)])
+    found = audit((rows, label), Recipe(epochs=1, warm_up=0, batch=16))
+    assert "gives the label away" in render(found)
+
+
+def test_nothing_is_said_where_nothing_else_was_looked_for():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    found = audit((rows, np.arange(60) % 2), Recipe(epochs=1, warm_up=0), check=["labels"])
+    assert faults(found) == []
+    assert "What else was found" not in render(found)
