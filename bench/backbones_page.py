@@ -1,4 +1,4 @@
-"""Write the tables of docs/backbones.md from results/backbones.json and results/embed*.json.
+"""Write the tables of docs/backbones.md from results/backbones.json, finetune.json, embed*.json.
 
 python bench/backbones_page.py
 """
@@ -82,6 +82,20 @@ def cost(files):
     return "\n".join(lines)
 
 
+def tuned(found):
+    """Fine-tuned on human labels: a row per audit."""
+    lines = [
+        "| labels | wrong | test accuracy | AUROC | F1 | estimated rate | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {x['column']} | {x['true_rate']:.1%} | {x['test_accuracy']:.1%} | "
+        f"{x['auroc_evidence']:.3f} | {x['f1']:.3f} | {x['rate']:.1%} | {x['seconds']:.0f} |"
+        for x in found["cases"]
+    ]
+    return "\n".join(lines)
+
+
 def page():
     """The page with its tables as results give them."""
     found = json.loads((ROOT / "results/backbones.json").read_text(encoding="utf-8"))
@@ -89,6 +103,7 @@ def page():
     tables = {
         "gains": gains(found),
         "evidence": evidence(found),
+        "tuned": tuned(json.loads((ROOT / "results/finetune.json").read_text(encoding="utf-8"))),
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }
     text = PAGE.read_text(encoding="utf-8")

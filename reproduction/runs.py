@@ -34,8 +34,9 @@ _COUNTED = (
     "flip_kind",
 )
 _SEEDS = ("seed_noise", "seed_init", "seed_order")
-# How a machine computes: recorded with a run, but not part of what was asked for.
-_MACHINE = ("precision", "memory_format", "parts", "model")
+# How a machine computes: recorded with a run, but not part of what was asked for. Runs of the paper
+# name their network, which learns from the inputs themselves: no backbone is ever used.
+_MACHINE = ("precision", "memory_format", "parts", "model", "backbone")
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 
 
