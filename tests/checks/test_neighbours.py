@@ -5,7 +5,7 @@ from samples_of_checks import clusters
 
 from abstain.checks import neighbours
 from abstain.checks.neighbours import Index, rows_of
-from abstain.embed.store import SHARD, Features, Store
+from abstain.embed.shards import SHARD, Features, Store
 from abstain.errors import AbstainError
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from abstain.data import LabeledData, load
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
 from abstain.embed.embedding import Cost, embed
-from abstain.embed.store import SHARD
+from abstain.embed.shards import SHARD
 from abstain.errors import AbstainError
 
 

@@ -35,7 +35,7 @@ def test_no_head_knows_the_labels_of_its_fold():
 
 
 def test_features_on_disk_give_the_same(tmp_path):
-    from abstain.embed.store import Features, Store
+    from abstain.embed.shards import Features, Store
 
     rows, given = clouds(300, 4, 2)
     path = Store(tmp_path).shard("net", [b""], lambda: rows)

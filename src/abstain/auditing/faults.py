@@ -6,7 +6,7 @@ from torch import Tensor
 
 from abstain.checks.check import ALL, Checks, check
 from abstain.data import LabeledData
-from abstain.embed.store import Features
+from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 from abstain.scores.evidence import Evidence
 from abstain.support.wording import did_you_mean

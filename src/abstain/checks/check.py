@@ -15,13 +15,13 @@ from abstain.checks.empty import empty
 from abstain.checks.found import Found, Ints
 from abstain.checks.giveaways import Giveaway, giveaways
 from abstain.checks.groups import weak_groups
-from abstain.checks.images import Measures, image_issues, measure
+from abstain.checks.image_faults import Measures, image_issues, measure
 from abstain.checks.neighbours import NEIGHBOURS, Index, Neighbours, rows_of
 from abstain.checks.outliers import outliers
 from abstain.data import LabeledData
 from abstain.data.inputs import fingerprints
 from abstain.data.readers.images import LazyImages
-from abstain.embed.store import Features
+from abstain.embed.shards import Features
 from abstain.errors import AbstainError, DataError
 from abstain.scores.evidence import Evidence
 from abstain.scores.given import checked_labels

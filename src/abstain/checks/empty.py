@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from abstain.checks.found import Floats, Found
-from abstain.checks.images import Measures
+from abstain.checks.image_faults import Measures
 from abstain.data import LabeledData
 from abstain.data.inputs import BLOCK, blocks, take
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from abstain.checks.found import Floats, Ints
-from abstain.embed.store import Features
+from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 

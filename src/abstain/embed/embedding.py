@@ -28,7 +28,7 @@ from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.store import SHARD, Features, Store
+from abstain.embed.shards import SHARD, Features, Store
 from abstain.errors import AbstainError
 from abstain.support.wording import many
 

@@ -2,8 +2,8 @@
 
 from abstain.data import Kind
 from abstain.embed.backbone import Backbone
-from abstain.embed.hub import LIBRARIES
-from abstain.embed.own import from_onnx, from_python
+from abstain.embed.libraries import LIBRARIES
+from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.embed.small import SMALL
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean

@@ -7,7 +7,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter, laplace
 from scipy.stats import entropy
 
-from abstain.checks.images import image_issues, measure
+from abstain.checks.image_faults import image_issues, measure
 from abstain.data import load
 from abstain.data.readers.images import LazyImages
 

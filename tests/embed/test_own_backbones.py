@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from abstain.embed.own import from_onnx, from_python
+from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")

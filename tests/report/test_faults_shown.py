@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.faults import faults
+from abstain.report.faults_shown import faults
 from abstain.report.page import render
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from abstain.embed.store import SHARD, Features, Store
+from abstain.embed.shards import SHARD, Features, Store
 
 
 def refuse():
