@@ -26,7 +26,8 @@ def test_issues_are_written_as_they_are(texts, tmp_path, suffix, flagged):
     read = pq.read_table if suffix == ".parquet" else arrow_csv.read_csv
     table = read(done.path)
     assert table.num_rows == (len(flagged_ids(found)) if flagged else found.issues.num_rows)
-    assert table.column_names == found.issues.column_names
+    lists = ["near_duplicate_sets"] if suffix == ".csv" else []  # which CSV cannot hold
+    assert table.column_names == found.issues.drop_columns(lists).column_names
 
 
 def test_neither_the_source_nor_the_audit_is_written_over(texts):

@@ -1,10 +1,11 @@
 """The verdict on the labels of a data set: its figures, and how it is written to a folder.
 
 An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
-issues.parquet and issues.csv (every label, the worst first), weights.parquet (how probable it is
-that a label is right), evidence.parquet (what that was judged from), summary.json (written last: a
-folder that has it is whole), report.html, which `abstain.report` adds, checks.parquet (what else
-was found: duplicates, outliers, …), and what was drawn and reviewed (`abstain.auditing.reviewed`).
+issues.csv (every label, the worst first), issues.parquet (the same, and other faults of the sample:
+duplicates, outliers, …), weights.parquet (how probable it is that a label is right),
+evidence.parquet (what that was judged from), summary.json (written last: a folder that has it is
+whole), report.html, which `abstain.report` adds, and what was drawn and reviewed
+(`abstain.auditing.reviewed`).
 """
 
 import itertools
@@ -368,6 +369,15 @@ class Audit:
             summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
         return summary
 
+    def _issues_and_faults(self) -> "pa.Table":
+        """The table of issues with the columns of the other checks."""
+        table = self.issues
+        if self.checks is not None:
+            found = self.checks.table(self.data.ids).take(self.order)
+            for name in found.column_names[1:]:  # the first is the id
+                table = table.append_column(name, found.column(name))
+        return table
+
     def _found_else(self) -> dict[str, Any] | None:
         """How many samples have which other issue, and what was not looked for."""
         if self.checks is None:
@@ -388,18 +398,15 @@ class Audit:
         pa = require("pyarrow", "writing issues")
         csv = require("pyarrow.csv", "writing issues")
         parquet = require("pyarrow.parquet", "writing issues")
-        place, table = Path(folder), self.issues
+        place, table, whole = Path(folder), self.issues, self._issues_and_faults()
         right = 1 - self.verdict.wrong_probability.astype(np.float64)
         weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
         text = json.dumps(self.summary(), indent=2, default=str) + "\n"
         with RunFolder(place).writing():
             self._keep_reviews(place, pa.array(self.data.ids[:], pa.string()))
             keep_evidence(place, self.verdict.evidence, self.given)
-            publish(place / "issues.parquet", lambda path: parquet.write_table(table, path))
+            publish(place / "issues.parquet", lambda path: parquet.write_table(whole, path))
             publish(place / "issues.csv", lambda path: csv.write_csv(for_spreadsheets(table), path))
-            if self.checks is not None:
-                found = self.checks.table(self.data.ids)
-                publish(place / "checks.parquet", lambda path: parquet.write_table(found, path))
             publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
             publish_text(place / "summary.json", text)
 

@@ -215,7 +215,7 @@ def _print(verdict: "Audit", report: Path) -> None:
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
     found_else = verdict.checks.summary if verdict.checks else {}
     if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
-        lines["other issues (checks.parquet)"] = ", ".join(others)
+        lines["other issues (in issues.parquet)"] = ", ".join(others)
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted

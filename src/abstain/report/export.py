@@ -65,7 +65,9 @@ def export_issues(
     if flagged:
         table = table.filter(table.column("is_label_issue"))
     if target.suffix.lower() == ".csv":
-        table = for_spreadsheets(table)
+        types = require("pyarrow.types", "the table of issues")
+        lists = [x.name for x in table.schema if types.is_nested(x.type)]  # which CSV cannot hold
+        table = for_spreadsheets(table.drop_columns(lists))
     write_table(table, target)
     return Exported(path=target, rows=table.num_rows)
 
