@@ -70,10 +70,11 @@ def test_a_schedule_of_torch_counts_its_steps(recwarn):
     assert not recwarn.list  # torch warns of a schedule that steps before its optimiser
 
 
-def test_an_audit_loads_neither_the_compiler_of_torch_nor_what_it_brings(tmp_path):
+def test_an_audit_of_labels_loads_neither_the_compiler_of_torch_nor_what_it_brings(tmp_path):
     program = (
         "import sys; from abstain import audit, Recipe\n"
-        "audit(sys.argv[1], Recipe.of('auto', epochs=1, parts=2), folder=sys.argv[2])\n"
+        "recipe = Recipe.of('auto', epochs=1, parts=2)\n"
+        "audit(sys.argv[1], recipe, check=['labels'], folder=sys.argv[2])\n"
         "print(*({'torch._dynamo', 'torch._inductor', 'torch.distributed.tensor',\n"
         "         'sympy', 'scipy.stats'} & sys.modules.keys()))"
     )

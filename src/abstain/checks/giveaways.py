@@ -1,5 +1,6 @@
 """Columns that give the label away: one alone predicts it nearly perfectly."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,10 @@ def giveaways(inputs: Inputs, given: Ints, columns: tuple[str, ...] = ()) -> tup
         if guess == 0 or half == 0 or np.isnan(column[:half]).all():
             continue
         model = tree.DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=0)
-        predicted = model.fit(column[:half, None], labels[:half]).predict(column[half:, None])
+        with warnings.catch_warnings():  # of many classes, which are classes all the same
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(column[:half, None], labels[:half])
+        predicted = model.predict(column[half:, None])
         skill = float(1 - (predicted != labels[half:]).mean() / guess)
         if skill >= GIVEN_AWAY:
             found.append(Giveaway(columns[number] if columns else str(number), round(skill, 4)))
