@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from abstain.checks.found import Floats, Found, Ints, Mask
 from abstain.support.optional import require
@@ -47,7 +47,7 @@ def weak_groups(rows: Floats, disagrees: Mask, seed: int = 0) -> Groups:
     others, bad_others = len(rows) - size, bad.sum() - bad
     elsewhere = np.divide(bad_others, others, out=np.zeros(clusters), where=others > 0)
     rate = np.divide(bad, size, out=np.zeros(clusters), where=size > 0)
-    chance = binom.sf(bad - 1, size, elsewhere)
+    chance = bdtrc(bad - 1, size, elsewhere)  # P(as many or more, by chance)
     weak = (rate > _TIMES * elsewhere) & (chance < _LEVEL / clusters)
     agreement = np.divide(1 - rate, 1 - elsewhere, out=np.ones(clusters), where=elsewhere < 1)
     score = np.clip(agreement, 0, 1)[group]
