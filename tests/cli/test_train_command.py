@@ -398,7 +398,7 @@ def test_ctrl_c_before_the_first_step_has_nothing_to_save(here, moment):
     process = begin(here, "blobs.npz", "--model", "net.py:Net", "--out", "run", **moment)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, ""), error
-    assert error == "Interrupted before the training began: there was nothing to save.\n"
+    assert error.startswith("Interrupted before the training began: run the same command again.")
     assert not (here / "run").exists()
 
 

@@ -70,7 +70,7 @@ def test_sentence_transformers_keep_their_own_pooling(tmp_path):
 
 
 def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
-    with pytest.raises(AbstainError, match="backbone must name a model that is there, got hf:"):
+    with pytest.raises(AbstainError, match="backbone must name a folder that exists, got"):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")
 
 

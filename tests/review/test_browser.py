@@ -200,6 +200,48 @@ def test_the_grid_decides_many_at_once(desk):
     assert len(log(desk.folder, 2 + left)) == 2 + left
 
 
+def test_what_the_grid_decided_is_not_shown_as_open_again(desk):
+    shown = row(desk)
+    desk.keyboard.press("g")
+    desk.wait_for_selector(f'.tile[data-row="{shown}"]')
+    desk.keyboard.press("x")
+    desk.keyboard.press("k")
+    decided = len(log(desk.folder, 1))
+    desk.keyboard.press("g")
+    desk.wait_for_selector("#single:not([hidden])")
+    desk.wait_for_selector(f'body:not([data-row="{shown}"]), #single.empty')
+    assert decided > 0
+
+
+def test_keys_decide_nothing_where_nothing_is_left(desk):
+    desk.keyboard.press("g")
+    desk.wait_for_selector(".tile")
+    desk.keyboard.press("x")
+    desk.keyboard.press("k")
+    everything = len(log(desk.folder, 2))
+    while desk.locator(".tile").count():
+        desk.keyboard.press("x")
+        desk.keyboard.press("k")
+        desk.wait_for_timeout(100)
+    everything = len(log(desk.folder, everything))
+    desk.keyboard.press("g")
+    desk.wait_for_selector("#single.empty")
+    for key in "akd":
+        desk.keyboard.press(key)
+    desk.wait_for_timeout(200)
+    assert len(log(desk.folder, everything)) == everything
+
+
+def test_a_key_that_is_held_down_decides_once(desk):
+    desk.keyboard.down("a")
+    for _ in range(5):
+        desk.keyboard.down("a")  # the browser marks these as repeated
+    desk.keyboard.up("a")
+    log(desk.folder, 1)
+    desk.wait_for_timeout(200)
+    assert len(log(desk.folder, 1)) == 1
+
+
 def test_all_like_this_one_opens_the_grid(desk):
     desk.keyboard.press("m")
     desk.wait_for_selector(".tile")
@@ -213,6 +255,7 @@ def test_verify_shows_no_proposal_until_asked(desk):
     assert desk.locator(".share").count() == 0
     assert desk.locator(".tag").count() == 0
     assert desk.locator("#near img").count() == 0
+    assert desk.text_content("#id").startswith("sample ")  # a path would name the class
     desk.keyboard.press("a")  # there is nothing to accept
     press(desk, "2")
     entries = log(desk.folder, 1)

@@ -6,6 +6,8 @@ from torch import Tensor
 
 from abstain.checks.check import ALL, Checks, check
 from abstain.data import LabeledData
+from abstain.embed.embedding import embed
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 from abstain.scores.evidence import Evidence
@@ -41,8 +43,10 @@ def faults_of(
     if not chosen:
         return None
     seen = data if trained is None else trained.data
-    features = None
-    if trained is not None and trained.encoder.sees == "table":
+    features: Tensor | Features | None = None
+    if trained is not None and isinstance(trained.encoder, FineTuningEncoder):
+        features = embed(trained.data, trained.encoder.backbone)  # as it was before it was trained
+    elif trained is not None and trained.encoder.sees == "table":
         encoded = trained.encoder.encode(trained.data)
         features = encoded if isinstance(encoded, Tensor | Features) else None
     return check(seen, features, data.given.numpy(), evidence, chosen)

@@ -36,6 +36,7 @@ TestSet: TypeAlias = tuple[LabeledData, Tensor | Features | None]
 
 ALL = ("duplicates", "outliers", "imbalance", "groups", "images", "empty", "columns")
 """Every check, by the name that a user gives."""
+NO_FEATURES = "there are no features of the inputs, such as those of a backbone"
 _WORST = 20
 _SHOWN_IN_SET = 10
 
@@ -56,6 +57,11 @@ class Checks:
         """The names of the issues that were looked for."""
         flags = (x for x in self.columns if x.startswith("is_"))
         return tuple(x.removeprefix("is_").removesuffix("_issue") for x in flags)
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Checks that features of the inputs would have allowed."""
+        return tuple(name for name, why in self.skipped.items() if NO_FEATURES in why)
 
     @property
     def summary(self) -> dict[str, int]:
@@ -163,7 +169,7 @@ class _Asked:
     def index(self) -> Index:
         size = len(self.data)
         if self.features is None:
-            raise _CannotError("there are no features of the inputs, such as those of a backbone")
+            raise _CannotError(NO_FEATURES)
         if len(self.features) != size:
             raise AbstainError(
                 f"must have a row for each of {many(size, 'sample')}, got {len(self.features)}",

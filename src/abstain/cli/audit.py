@@ -216,6 +216,8 @@ def _print(verdict: "Audit", report: Path) -> None:
     found_else = verdict.checks.summary if verdict.checks else {}
     if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
         lines["other issues (in issues.parquet)"] = ", ".join(others)
+    if verdict.checks and verdict.checks.unchecked:
+        lines["not looked for, for want of features"] = ", ".join(verdict.checks.unchecked)
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted
@@ -242,6 +244,13 @@ def _print(verdict: "Audit", report: Path) -> None:
     if verdict.flagged:
         console.print(
             f"Go through the flagged labels: abstain review {folder}",
+            soft_wrap=True,
+            markup=False,
+        )
+    for one in verdict.checks.giveaways if verdict.checks else ():
+        console.print(
+            f"The column {one.column} alone gives the label away: if it is not known before the "
+            f"label is, leave it out with --ignore {quote(one.column)}",
             soft_wrap=True,
             markup=False,
         )

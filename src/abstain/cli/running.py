@@ -41,7 +41,8 @@ def training(command: str, place: Path, *, save_every: float, as_json: bool) -> 
         _leave(
             f"Interrupted. {go_on}"
             if (place / "run.json").exists()
-            else "Interrupted before the training began: there was nothing to save."
+            else "Interrupted before the training began: run the same command again. Features that "
+            "were made are kept."
         )
 
 

@@ -35,6 +35,10 @@ def write_features(
         **options: For `abstain.data.load`.
     """
     check_name(backbone)
+    if backbone == NONE:
+        raise AbstainError(
+            "must name the network that makes the features, got none", argument="backbone"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
     data = load(source, own_size=True, **options)
@@ -59,6 +63,7 @@ def write_features(
         "reason": choice.reason,
         "identity": network.identity,
         "samples": len(data),
+        "skipped": list(data.skipped),
         "columns": features.columns,
         "made": cost.made,
         "limit": cost.limit,

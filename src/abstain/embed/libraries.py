@@ -46,8 +46,15 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     )
 
 
+def _check_folder(model: str) -> None:
+    """What looks like a path must be one: a library would look for it on the hub."""
+    if model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
+        raise AbstainError(f"must name a folder that exists, got {model}", argument="backbone")
+
+
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
+    _check_folder(model)
     transformers = _library("transformers", name)
     with _found(name):
         if kind == "text":
@@ -94,6 +101,7 @@ class _ImageFeatures(nn.Module):
 def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """A model of sentence-transformers, with its own pooling and normalisation."""
     _check_kind(name, kind, "text")
+    _check_folder(model)
     library = _library("sentence_transformers", name)
     with _found(name), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")

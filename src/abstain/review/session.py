@@ -269,7 +269,8 @@ class Session:
         id_, given = self.ids[row], int(self.queue.given[row])
         if blind:
             shown = self.shown.content(row, given, None)
-            return {"row": row, "id": id_, "blind": True, **shown}
+            # Not its id: the path of an image names its class.
+            return {"row": row, "id": f"sample {row}", "blind": True, **shown}
         proposed, standing = self.queue.proposed(row), self.store.decisions.standing(id_)
         proposals = self.queue.proposals(row, PROPOSALS)
         other = next((k for k, _ in proposals if k != given), given)

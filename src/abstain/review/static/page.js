@@ -108,7 +108,9 @@ export async function undo() {
   await page.saved;
   const last = page.done.pop();
   if (!last) return say("Nothing of this visit to undo: older decisions are in the log.");
-  for (const entry of [...last].reverse()) await undoEntry(entry.seq);
+  try {
+    for (const entry of [...last].reverse()) await undoEntry(entry.seq);
+  } catch (error) { return complain(error); }
   const place = page.trail.findLastIndex((item) => item.row === last[0].row);
   if (place >= 0 && !page.grid) page.place = place;
   if (page.grid) fillGrid(); else show();
@@ -244,6 +246,7 @@ function enlarge(item) {
 
 function nothing() {
   const skipped = page.status?.skipped ?? 0;
+  page.place = page.trail.length; // keys must not decide what is no longer shown
   at("single").classList.add("empty");
   fill(at("choices")); fill(at("actions"), button("z", "Undo", undo), button("←", "Back", () => { if (page.trail.length) { page.place = page.trail.length - 1; show(); } }));
   fill(at("near")); at("standing").textContent = ""; at("id").textContent = "";
@@ -309,7 +312,9 @@ async function leaveGrid() {
   page.grid = false; page.like = null;
   at("grid").hidden = true; at("single").hidden = false;
   page.ahead = []; ended = false;
-  if (current() && !current().decided) show(); else await forth();
+  const item = current();
+  if (item) item.decided = (await get("item", { row: item.row })).decided; // the grid may have decided it
+  if (item && !item.decided) show(); else await forth();
 }
 
 // what is always in sight
@@ -418,6 +423,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (event.repeat && !key.startsWith("Arrow")) return; // one decision for each press
   if (page.grid && key === " " && document.activeElement?.classList.contains("tile")) {
     event.preventDefault();
     return toggle(Number(document.activeElement.dataset.row));
