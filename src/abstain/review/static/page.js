@@ -258,6 +258,7 @@ function nothing() {
 // many at once
 
 async function fillGrid() {
+  if (!page.grid) return; // it was left while a decision was being saved
   at("single").hidden = true; at("grid").hidden = false;
   page.chosen.clear();
   const found = await get("next", { ...asked(60), without: "" }).catch(complain);
