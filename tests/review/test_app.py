@@ -1,4 +1,7 @@
-"""The server: who is not let in, and what it refuses."""
+"""The server: who is not let in, and what it refuses.
+
+Tests of app.py and of guard.py.
+"""
 
 import csv
 import random

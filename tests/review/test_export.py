@@ -15,9 +15,10 @@ from abstain.cli import main
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio, read_label_studio
+from abstain.review.decisions import Answer
 from abstain.review.export import export_corrected
 from abstain.review.sharing import share_decisions
-from abstain.review.store import FILE, Answer, Store
+from abstain.review.store import FILE, Store
 
 from audits import rows_of
 

@@ -1,4 +1,7 @@
-"""A review from the first label to the last: decisions, figures, several people."""
+"""A review from the first label to the last: decisions, figures, several people.
+
+Tests of session.py, and of standing.py, which it builds on.
+"""
 
 import pytest
 

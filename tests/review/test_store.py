@@ -1,4 +1,7 @@
-"""The log: nothing acknowledged is lost, nothing is taken twice, nothing is ever changed."""
+"""The log: nothing acknowledged is lost, nothing is taken twice, nothing is ever changed.
+
+Tests of store.py, and of decisions.py, which says what the log means.
+"""
 
 import os
 import random
@@ -14,7 +17,8 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from abstain.errors import AbstainError
-from abstain.review.store import Answer, Store, cohens_kappa
+from abstain.review.decisions import Answer, cohens_kappa
+from abstain.review.store import Store
 
 CAT, DOG = Answer("label", "cat"), Answer("label", "dog")
 
@@ -156,7 +160,8 @@ def test_people_at_once_lose_and_double_nothing(tmp_path):
 WORKER = """
 import sys
 from pathlib import Path
-from abstain.review.store import Answer, Store
+from abstain.review.decisions import Answer
+from abstain.review.store import Store
 store = Store(Path(sys.argv[1]))
 for line in sys.stdin:
     name = line.strip()

@@ -48,7 +48,8 @@ def review(
     try:
         import uvicorn
 
-        from abstain.review.app import LOOPBACK, make_app
+        from abstain.review.app import make_app
+        from abstain.review.guard import LOOPBACK
         from abstain.review.session import Session
     except ModuleNotFoundError as error:
         raise AbstainError(

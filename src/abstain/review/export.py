@@ -29,7 +29,8 @@ from abstain.report.export import (
     write_table,
 )
 from abstain.report.repair import Repaired, own_rows, plain_rows
-from abstain.review.store import FILE, Answer, Decisions, Store
+from abstain.review.decisions import Answer, Decisions
+from abstain.review.store import FILE, Store
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
 

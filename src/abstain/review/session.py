@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from abstain.auditing.kept_evidence import kept_evidence
-from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out, kept_answers, kept_sample
+from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
-from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Figures, Filter, Queue
-from abstain.review.sharing import drawn_in, share
+from abstain.review.decisions import Answer, Entry, Mode
+from abstain.review.queue import DECIDED, OPEN, STATES, Filter
+from abstain.review.sharing import share
 from abstain.review.shown import Shown
-from abstain.review.store import FILE, Answer, Entry, Mode, Store
+from abstain.review.standing import Standing
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
 
@@ -31,33 +31,16 @@ _REST = 0.2  # seconds between two looks at all labels, in which several decisio
 _LIKE = 5_000  # labels among which those most like one are sought
 
 
-class Session:
+class Session(Standing):
     """Everything that the page asks for."""
 
     def __init__(self, folder: Path) -> None:
-        self.audit = SavedAudit.open(folder)
-        self.folder = self.audit.folder
-        self._held = _only_one(self.folder)
-        evidence, given = kept_evidence(self.folder)
-        self.classes: list[str] = list(self.audit.summary["classes"])
-        self.ids: list[str] = self.audit.weights.column("id").to_pylist()
-        if len(given) != len(self.ids):
-            raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
-        self.shown = Shown(self.audit)
-        self.store = Store(self.folder / FILE)
+        audit = SavedAudit.open(folder)
+        self._held = _only_one(audit.folder)
+        self.shown = Shown(audit)
+        super().__init__(audit)
         self._check_same()
-        self.row = {id_: k for k, id_ in enumerate(self.ids)}
-        self.number = {name: k for k, name in enumerate(self.classes)}
-        self._lock = threading.RLock()
-        self._seen = 0
-        self._answers: dict[int, int] = {}
-        share(self.store, self.folder)
-        self.queue = Queue(evidence, given, len(self.classes), self._known_answers())
-        self._take_in()
         self.shown.prefer(self._likely())
-        self._sample = kept_sample(self.folder, self.ids)
-        self._figures = self._compute()
-        self._computed = self.store.decisions.last
         if self.store.about("before") is None:
             self.store.keep_about("before", json.dumps(self._before()))
         self._changed = threading.Event()
@@ -71,8 +54,7 @@ class Session:
         self._ends = True
         self._changed.set()
         self._worker.join()
-        share(self.store, self.folder)
-        self.store.close()
+        super().close()
         if self._held is not None:
             self._held.close()
 
@@ -96,76 +78,6 @@ class Session:
         wrong = self.queue.verdict.wrong_probability
         return np.asarray(wrong <= np.median(wrong))
 
-    # what holds
-
-    def _known_answers(self) -> dict[int, int]:
-        found = {}
-        for id_ in self.store.decisions.ids:
-            answer = self.store.decisions.answer(id_)
-            if answer is not None and answer.label in self.number and id_ in self.row:
-                found[self.row[id_]] = self.number[answer.label]
-        return found
-
-    def _take_in(self) -> None:
-        """Let the queue know of what was decided since."""
-        with self._lock:
-            last = self.store.decisions.last
-            for seq in range(self._seen + 1, last + 1):
-                entry = self.store.decisions.entries.get(seq)
-                if entry is not None and entry.id in self.row:
-                    self._settle(self.row[entry.id], entry.id)
-            self._seen = last
-
-    def _settle(self, row: int, id_: str) -> None:
-        answer = self.store.decisions.answer(id_)
-        if answer is None:
-            self.queue.state[row] = OPEN
-        else:
-            self.queue.state[row] = DECIDED if answer.kind == "label" else STATES[answer.kind]
-        if answer is not None and answer.label in self.number:
-            self._answers[row] = self.number[answer.label]
-        else:
-            self._answers.pop(row, None)
-        self.queue.leases.release(row)
-
-    def _compute(self) -> Figures:
-        with self._lock:
-            answers = dict(self._answers)
-            newest = self._newest()
-            drawn = None
-            if self._sample is not None:
-                of_sample = drawn_in(self.store) | kept_answers(self.folder).drawn
-                rows = self._sample.rows.tolist()
-                drawn = np.array([self.ids[row] in of_sample for row in rows], bool)
-            sample = self._sample
-            decisions = self.store.decisions
-            self._people = {
-                "people": sorted({x.who for x in decisions.in_order()} - {"file"}),
-                "agreements": [asdict(x) for x in decisions.agreements()],
-                "disputes": len(decisions.disputes()),
-                "pairs": self.queue.pairs(),
-            }
-        self._verdict = self.queue.judged(answers)
-        return self.queue.figures(self._verdict, newest, sample, drawn)
-
-    def _newest(self) -> list[bool]:
-        """Of the newest decisions, worst first, whether they found a wrong label."""
-        decisions = self.store.decisions
-        found = (
-            self._is_wrong(entry)
-            for entry in reversed(decisions.in_order())
-            if entry.mode == "fix"
-            and entry.after is not None
-            and entry.after.is_judgement
-            and entry.seq not in decisions.undone
-        )
-        return list(islice(found, LAST))
-
-    def _is_wrong(self, entry: Entry) -> bool:
-        assert entry.after is not None
-        given = self.classes[int(self.queue.given[self.row[entry.id]])]
-        return entry.after.kind == "drop" or entry.after.label != given
-
     def _keep_up(self) -> None:
         """In the background: figures, and the file of answers, follow the decisions."""
         while True:
@@ -183,8 +95,6 @@ class Session:
             except (AbstainError, sqlite3.Error) as error:  # the log holds all the same
                 self._trouble = str(error)
             self._take_in()
-
-    # what the page asks for
 
     def about(self) -> dict[str, Any]:
         """What does not change while it is reviewed."""
