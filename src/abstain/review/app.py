@@ -126,13 +126,18 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     async def undo(request: Request) -> Response:
         body = await _body(request)
-        seq = body.get("seq")
-        if not isinstance(seq, int):
-            raise AbstainError(f"must be the number of an entry, got {seq!r}", argument="seq")
-        name = _text(body, "request", _NAME)
+        seqs, name = _list(body, "seqs", int), _text(body, "request", _NAME)
         who = _who(body.get("who"))
-        entries = await run_in_threadpool(session.undo, seq, who=who, request=name)
+        entries = await run_in_threadpool(session.undo, *seqs, who=who, request=name)
         return JSONResponse({"entries": entries})
+
+    async def guest(_: Request) -> Response:
+        return JSONResponse({"name": await run_in_threadpool(session.guest)})
+
+    async def leave(request: Request) -> Response:
+        who = _who((await _body(request)).get("who"))
+        await run_in_threadpool(session.leave, who)
+        return JSONResponse({})
 
     async def log(request: Request) -> Response:
         asked = request.query_params
@@ -164,6 +169,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         "/api/decide": decide,
         "/api/note": note,
         "/api/undo": undo,
+        "/api/guest": guest,
+        "/api/leave": leave,
         "/api/again": again,
         "/api/retrain": retrain,
     }

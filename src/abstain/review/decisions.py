@@ -185,3 +185,8 @@ class Decisions:
             )
             for people, both in sorted(pairs.items())
         ]
+
+
+def whose(decisions: Decisions, entry: Entry) -> str | None:
+    """Of an undo, who had made the entry that it undoes; None of all others."""
+    return None if entry.undoes is None else decisions.entries[entry.undoes].who

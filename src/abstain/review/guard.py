@@ -43,7 +43,8 @@ class Guard:
                 named = {name for name, _ in message["headers"]}
                 if b"cache-control" not in named:
                     safe.append((b"cache-control", b"no-store"))
-                message["headers"] = [*message["headers"], *safe]
+                new = [(name, value) for name, value in safe if name not in named]
+                message["headers"] = [*message["headers"], *new]
             await send(message)
 
         request = Request(scope)
@@ -55,6 +56,8 @@ class Guard:
         if not is_known_host(host, anywhere=self._token is not None):
             # Another site's name that leads here: its scripts would be at home on this server.
             return JSONResponse({"error": f"no review is served as {host!r}"}, status_code=421)
+        if not _is_from_here(request):
+            return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
@@ -99,6 +102,23 @@ def is_known_host(host: str, *, anywhere: bool) -> bool:
 
         return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
     return True
+
+
+def _is_from_here(request: Request) -> bool:
+    """Whether a browser says that this page asks, or a person.
+
+    Another site could otherwise count samples by which pictures load, or take labels from people
+    by asking for the next ones. It may only lead to the page itself. Programs that are no browsers
+    do not send these headers.
+    """
+    if request.headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        return True
+    return (
+        request.method == "GET"
+        and request.url.path == "/"
+        and request.headers.get("sec-fetch-mode") == "navigate"
+        and request.headers.get("sec-fetch-dest") == "document"
+    )
 
 
 def _same(given: str, token: str) -> bool:

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
-from abstain.review.decisions import Answer, Entry, Mode
+from abstain.review.decisions import Answer, Entry, Mode, whose
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
 from abstain.review.shown import Shown
 from abstain.review.standing import Standing
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
+from abstain.support.wording import some
 
 PROPOSALS = 10
 """Classes that are proposed: as many as there are digits to choose them by."""
@@ -60,15 +61,29 @@ class Session(Standing):
 
     def _check_same(self) -> None:
         """The samples must be those that decisions were made on."""
-        now, then = self.shown.fingerprint(), self.store.about("samples")
+        now, then = self.shown.same.fingerprint(), self.store.about("samples")
         if then is None:
             self.store.keep_about("samples", now)
         elif then != now:
             self.store.close()
-            raise AbstainError(
-                f"{self.audit.summary['sources']['train']} must hold the samples that were "
-                f"reviewed, got others: put them back; all decisions are kept in {self.folder}"
-            )
+            raise self._other_samples("others")
+        held = self.store.decisions
+        changed = [
+            id_
+            for id_, mark in self.store.seen().items()
+            if id_ in self.row
+            and held.answer(id_) is not None
+            and self.shown.same.has_changed(self.row[id_], mark)
+        ]
+        if changed:
+            self.store.close()
+            raise self._other_samples(f"{some(changed, 3)} changed since they were decided on")
+
+    def _other_samples(self, got: str) -> AbstainError:
+        return AbstainError(
+            f"{self.audit.summary['sources']['train']} must hold the samples that were reviewed, "
+            f"got {got}: put them back; all decisions are kept in {self.folder}"
+        )
 
     def _before(self) -> dict[str, Any]:
         """What was known before anybody looked, for the comparison afterwards."""
@@ -239,15 +254,27 @@ class Session(Standing):
                     f"must be one of the classes, got {answer.label!r}", argument="label"
                 )
         by_id = {self.ids[row]: answer for row, answer in answers.items()}
-        return self._after(self.store.decide(by_id, who=who, mode=mode, request=request, note=note))
+        seen = {self.ids[row]: self.shown.same.mark(row) for row in answers}
+        return self._after(
+            self.store.decide(by_id, who=who, mode=mode, request=request, note=note, seen=seen)
+        )
 
     def take_note(self, row: int, note: str, *, who: str, request: str) -> list[dict[str, Any]]:
         """Take a note on a label."""
         return self._after(self.store.take_note(self.ids[row], note, who=who, request=request))
 
-    def undo(self, seq: int, *, who: str, request: str) -> list[dict[str, Any]]:
-        """Undo any entry of the log."""
-        return self._after(self.store.undo(seq, who=who, request=request))
+    def undo(self, *seqs: int, who: str, request: str) -> list[dict[str, Any]]:
+        """Undo any entries of the log."""
+        return self._after(self.store.undo(*seqs, who=who, request=request))
+
+    def guest(self) -> str:
+        """A name for whoever gives none: everybody another."""
+        return f"guest {self.store.next_number('guests')}"
+
+    def leave(self, who: str) -> None:
+        """Let others have the labels that a person was given."""
+        with self._lock:
+            self.queue.leases.leave(who)
 
     def _after(self, entries: list[Entry]) -> list[dict[str, Any]]:
         self._take_in()
@@ -274,12 +301,15 @@ class Session(Standing):
         return [self._line(entry) for entry in islice(entries, count)]
 
     def _line(self, entry: Entry) -> dict[str, Any]:
+        standing = self.store.decisions.standing(entry.id)
         return {
             **vars(entry),
             "row": self.row.get(entry.id),
             "before": entry.before and entry.before._asdict(),
             "after": entry.after and entry.after._asdict(),
             "holds": self.store.decisions.can_undo(entry.seq),
+            "whose": whose(self.store.decisions, entry),
+            "standing": standing and _decided(standing),
         }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, Decisions, Entry, Mode
@@ -39,6 +39,17 @@ CREATE TRIGGER log_is_not_shortened BEFORE DELETE ON log
   BEGIN SELECT RAISE(ABORT, 'the log is only appended to'); END;
 CREATE TABLE shared (id TEXT PRIMARY KEY, label TEXT NOT NULL);
 """
+# Logs of earlier versions get it when they are opened.
+_SEEN = "CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, stamp TEXT, digest TEXT)"
+
+
+class Mark(NamedTuple):
+    """By what to know a sample again."""
+
+    stamp: str
+    """Of a file: its size and when it was written. As long as that stays, nothing is read."""
+    digest: str
+    """Of its content."""
 
 
 class Store:
@@ -68,6 +79,7 @@ class Store:
                 for statement in _statements(_SCHEMA):
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
+            self._connection.execute(_SEEN)
         if self.about("format") != _FORMAT:
             raise AbstainError(f"{self.path} must be of format {_FORMAT}; it is of another version")
 
@@ -101,6 +113,15 @@ class Store:
         """Keep something under a name."""
         with self._lock, self._writing():
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+    def next_number(self, name: str) -> int:
+        """1, then 2, …, each given out once."""
+        with self._lock, self._writing():
+            number = int(self.about(name) or 0) + 1
+            self._connection.execute(
+                "INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(number))
+            )
+        return number
 
     def refresh(self) -> None:
         """Take in what another process has appended."""
@@ -136,6 +157,7 @@ class Store:
         mode: Mode,
         request: str,
         note: str = "",
+        seen: Mapping[str, Mark] | None = None,
     ) -> list[Entry]:
         """Append decisions, all or none; on disk when this returns.
 
@@ -146,6 +168,7 @@ class Store:
             request: A name of its own for this request. Sent again, as whoever got no answer will,
                 it changes nothing.
             note: To go with it.
+            seen: By id, by what to know each sample again that was decided on.
         """
         with self._lock:
             with self._writing():
@@ -154,6 +177,10 @@ class Store:
                     for id_, answer in answers.items():
                         before = self.decisions.answer(id_)
                         self._append(who, mode, id_, before, answer, note, None, request)
+                    self._connection.executemany(
+                        "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
+                        [(id_, *mark) for id_, mark in (seen or {}).items()],
+                    )
             self._refresh()
             return self._of(request)
 
@@ -168,20 +195,29 @@ class Store:
             self._refresh()
             return self._of(request)
 
-    def undo(self, seq: int, *, who: str, request: str) -> list[Entry]:
-        """Append that an entry holds no more, whenever it was made."""
+    def undo(self, *seqs: int, who: str, request: str) -> list[Entry]:
+        """Append that entries hold no more, whenever and by whom they were made.
+
+        Args:
+            seqs: Their numbers, of different labels; those that were undone meanwhile are passed
+                over.
+            who: The person who undoes them.
+            request: As in `decide`.
+        """
         with self._lock:
             with self._writing():
                 if not self._known(request):
                     self._refresh()  # nobody else appends now: `before` is what holds
-                    entry = self.decisions.entries.get(seq)
-                    if entry is None or not self.decisions.can_undo(seq):
+                    held = [self.decisions.entries[x] for x in seqs if self.decisions.can_undo(x)]
+                    if not held or len({entry.id for entry in held}) < len(held):
                         raise AbstainError(
-                            f"must be an entry that is not undone, got {seq}", argument="seq"
+                            "must be entries that are not undone, one of a label, got "
+                            + ", ".join(map(str, seqs)),
+                            argument="seqs",
                         )
-                    before = self.decisions.answer(entry.id)
-                    after = self._without(entry)
-                    self._append(who, "undo", entry.id, before, after, "", seq, request)
+                    for entry in held:
+                        before, after = self.decisions.answer(entry.id), self._without(entry)
+                        self._append(who, "undo", entry.id, before, after, "", entry.seq, request)
             self._refresh()
             return self._of(request)
 
@@ -227,6 +263,11 @@ class Store:
                 request,
             ),
         )
+
+    def seen(self) -> dict[str, Mark]:
+        """By what to know each sample again that was decided on, by id."""
+        rows = self._connection.execute("SELECT id, stamp, digest FROM seen")
+        return {id_: Mark(stamp, digest) for id_, stamp, digest in rows}
 
     def shared(self) -> dict[str, str]:
         """The answers that the audit's own file was given last, by id."""
