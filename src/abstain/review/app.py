@@ -13,15 +13,16 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from abstain.errors import AbstainError, DataError
+from abstain.report.page import policy_of
 from abstain.review.decisions import Answer
 from abstain.review.guard import Guard
 from abstain.review.queue import STATES, Filter
 from abstain.review.session import Session
-from abstain.review.training import Retraining
+from abstain.review.training import Retraining, page_of
 
 _FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
@@ -53,6 +54,15 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         name, kind = _FILES[request.path_params.get("name", "")]
         content = resources.files("abstain.review").joinpath("static", name).read_bytes()
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    async def before_after(_: Request) -> Response:
+        path = page_of(session.folder)
+        if path is None:
+            raise AbstainError("no training on the corrected labels has ended yet")
+        text = await run_in_threadpool(path.read_text, encoding="utf-8")
+        style = text.partition("<style>")[2].partition("</style>")[0]
+        policy = f"{policy_of(style)}; frame-ancestors 'none'"
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     async def about(_: Request) -> Response:
         return JSONResponse({**session.about(), "you": you})
@@ -178,6 +188,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
     app = Starlette(
         routes=[
             Route("/", page),
+            Route("/before-after", before_after),
             *files,
             *(Route(path, do) for path, do in get.items()),
             *(Route(path, do, methods=["POST"]) for path, do in post.items()),

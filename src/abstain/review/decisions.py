@@ -112,6 +112,11 @@ class Decisions:
         """Labels of which the log knows something; a copy."""
         return list(self._by_id)
 
+    @property
+    def people(self) -> list[str]:
+        """Everybody who is in the log."""
+        return sorted({entry.who for entry in self.in_order()} - {"file"})
+
     def in_order(self) -> list[Entry]:
         """All entries; a copy, as others may append meanwhile."""
         return list(self.entries.values())

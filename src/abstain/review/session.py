@@ -1,6 +1,5 @@
 """A review of one audit: its labels, its log of decisions, and what these say."""
 
-import json
 import sqlite3
 import threading
 import time
@@ -42,8 +41,6 @@ class Session(Standing):
         super().__init__(audit)
         self._check_same()
         self.shown.prefer(self._likely())
-        if self.store.about("before") is None:
-            self.store.keep_about("before", json.dumps(self._before()))
         self._changed = threading.Event()
         self._ends = False
         self._trouble = ""
@@ -84,10 +81,6 @@ class Session(Standing):
             f"{self.audit.summary['sources']['train']} must hold the samples that were reviewed, "
             f"got {got}: put them back; all decisions are kept in {self.folder}"
         )
-
-    def _before(self) -> dict[str, Any]:
-        """What was known before anybody looked, for the comparison afterwards."""
-        return {"rate": asdict(self.queue.judged({}).rate), "samples": len(self.ids)}
 
     def _likely(self) -> npt.NDArray[np.bool_]:
         wrong = self.queue.verdict.wrong_probability

@@ -22,7 +22,7 @@ from abstain.review.store import FILE, Store
 class Standing:
     """The labels of an audit and the decisions on them."""
 
-    def __init__(self, audit: SavedAudit) -> None:
+    def __init__(self, audit: SavedAudit, store: Store | None = None) -> None:
         self.audit = audit
         self.folder = audit.folder
         evidence, given = kept_evidence(self.folder)
@@ -32,7 +32,7 @@ class Standing:
             raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
         self.row = {id_: k for k, id_ in enumerate(self.ids)}
         self.number = {name: k for k, name in enumerate(self.classes)}
-        self.store = Store(self.folder / FILE)
+        self.store = store or Store(self.folder / FILE)
         self._lock = threading.RLock()
         self._seen = 0
         self._answers: dict[int, int] = {}
@@ -42,6 +42,11 @@ class Standing:
         self._sample = kept_sample(self.folder, self.ids)
         self._figures = self._compute()
         self._computed = self.store.decisions.last
+
+    @property
+    def figures(self) -> Figures:
+        """What the decisions say."""
+        return self._figures
 
     def close(self) -> None:
         """Write what is left to write."""
@@ -90,7 +95,7 @@ class Standing:
             sample = self._sample
             decisions = self.store.decisions
             self._people = {
-                "people": sorted({x.who for x in decisions.in_order()} - {"file"}),
+                "people": decisions.people,
                 "agreements": [asdict(x) for x in decisions.agreements()],
                 "disputes": len(decisions.disputes()),
                 "pairs": self.queue.pairs(),
