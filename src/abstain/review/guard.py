@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from abstain.review.serving import LOOPBACK
+
 COOKIE = "abstain-review"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.auditing.saved import SavedAudit
+from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, Entry, Mode, whose
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
-from abstain.review.shown import Shown
+from abstain.review.shown import Shown, source_of
 from abstain.review.standing import Standing
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
@@ -34,10 +35,16 @@ _LIKE = 5_000  # labels among which those most like one are sought
 class Session(Standing):
     """Everything that the page asks for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data: LabeledData | None = None) -> None:
+        """Open the review of an audit.
+
+        Args:
+            folder: Of the audit.
+            data: What was audited, where that lay in memory.
+        """
         audit = SavedAudit.open(folder)
         self._held = _only_one(audit.folder)
-        self.shown = Shown(audit)
+        self.shown = Shown(audit, data)
         super().__init__(audit)
         self._check_same()
         self.shown.prefer(self._likely())
@@ -78,7 +85,7 @@ class Session(Standing):
 
     def _other_samples(self, got: str) -> AbstainError:
         return AbstainError(
-            f"{self.audit.summary['sources']['train']} must hold the samples that were reviewed, "
+            f"{source_of(self.audit)} must hold the samples that were reviewed, "
             f"got {got}: put them back; all decisions are kept in {self.folder}"
         )
 
@@ -113,6 +120,7 @@ class Session(Standing):
             "classes": self.classes,
             "labels": len(self.ids),
             "keys": _class_keys(self.classes),
+            "trains": self.audit.summary["sources"]["train"] is not None,
         }
 
     def status(self) -> dict[str, Any]:

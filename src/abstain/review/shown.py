@@ -41,8 +41,14 @@ Floats = npt.NDArray[np.float32]
 class Shown:
     """The samples of an audit, to look at."""
 
-    def __init__(self, audit: SavedAudit) -> None:
-        data = _load(audit)
+    def __init__(self, audit: SavedAudit, data: LabeledData | None = None) -> None:
+        """Show the samples of an audit.
+
+        Args:
+            audit: The audit.
+            data: What was audited, where that lay in memory.
+        """
+        data = data or _load(audit)
         self.data = data.as_shown
         self._features = None if data.shown is None else data.inputs
         self._audit = audit
@@ -260,7 +266,7 @@ def _load(audit: SavedAudit) -> LabeledData:
     if sources["train"] is None:
         raise AbstainError(
             f"{audit.folder} is an audit of data in memory, of which there is nothing to show",
-            remedy="save them to a file and audit that",
+            remedy="open it in Python by abstain.review_labels, which has the data",
         )
     options = reading(recalled(sources))
     if audit.summary["inputs"] == "image":
@@ -280,11 +286,16 @@ def _load(audit: SavedAudit) -> LabeledData:
     return data
 
 
+def source_of(audit: SavedAudit) -> str:
+    """What was audited, in words."""
+    source = audit.summary["sources"]["train"]
+    return "the data in memory" if source is None else str(source)
+
+
 def _other_data(audit: SavedAudit) -> AbstainError:
     return AbstainError(
-        f"{audit.summary['sources']['train']} must hold the samples and labels that were audited, "
-        "got others: put them back, or audit what is there; all decisions are kept in "
-        f"{audit.folder}"
+        f"{source_of(audit)} must hold the samples and labels that were audited, got others: put "
+        f"them back, or audit what is there; all decisions are kept in {audit.folder}"
     )
 
 

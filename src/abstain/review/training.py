@@ -33,6 +33,11 @@ class Retraining:
 
     def start(self) -> None:
         """Begin, unless it is under way."""
+        if self._session.audit.summary["sources"]["train"] is None:
+            raise AbstainError(
+                "data in memory cannot be trained on from the page: audit them in Python, with the "
+                "labels that review_labels gives"
+            )
         if not self.running:
             self._trouble = ""
             self._thread = threading.Thread(target=self._run, daemon=True)
