@@ -24,13 +24,17 @@ from abstain.review.queue import STATES, Filter
 from abstain.review.session import Session
 from abstain.review.training import Retraining, page_of
 
+_MODULES = [
+    f"{name}.js"
+    for name in (
+        "page", "state", "server", "sample", "single", "trail", "deciding", "grid", "figures",
+        "panels",
+    )
+]  # fmt: skip
 _FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
-    **{
-        name: (name, "text/javascript; charset=utf-8")
-        for name in ("page.js", "server.js", "sample.js", "panels.js")
-    },
+    **{name: (name, "text/javascript; charset=utf-8") for name in _MODULES},
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _BODY = 1_000_000
