@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
@@ -35,7 +36,7 @@ def browser():
 
 
 @contextmanager
-def serving(folder, port=0, you="ann"):
+def serving(folder, port=0, **settings):
     """The server in a thread; its address."""
     import uvicorn
 
@@ -43,7 +44,9 @@ def serving(folder, port=0, you="ann"):
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
-    config = uvicorn.Config(make_app(session, you=you), log_level="error", lifespan="off")
+    config = uvicorn.Config(
+        make_app(session, **{"you": "ann", **settings}), log_level="error", lifespan="off"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -377,6 +380,23 @@ def test_browsers_without_a_name_are_different_people(browser, photos):
         one.wait_for_selector("#person:has-text('guest 1')")
 
 
+def test_what_others_have_before_them_is_not_called_nothing(browser, photos):
+    with serving(photos) as address, opened(browser, address) as ann:
+        ann.keyboard.press("g")  # all labels
+        ann.wait_for_selector(".tile")
+        context = browser.new_context()
+        bob = context.new_page()
+        bob.add_init_script("localStorage.setItem('who', 'bob')")
+        bob.goto(address)
+        bob.wait_for_selector("#stage:has-text('Other people have the last 60 before them')")
+        ann.keyboard.press("x")
+        ann.keyboard.press("u")
+        log(photos, 60)
+        bob.click("#stage button")
+        bob.wait_for_selector("#stage:has-text('No label that fits the filter is open')")
+        context.close()
+
+
 def test_another_name_is_another_person(desk):
     """Who had the page before keeps no labels, and z does not undo what was decided before."""
     first = press(desk, "k")
@@ -489,6 +509,36 @@ def test_the_page_before_and_after_is_shown_as_it_is_meant(browser, photos):
         assert page.messages == []
 
 
+def test_the_address_can_be_followed_from_a_mail(browser, photos):
+    """Another site leads to the page, and sees none of its pictures."""
+
+    class Mail(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            link = f'<a href="{address}?token=a-long-secret">review</a>'
+            self.wfile.write(f'{link}<img src="{address}api/picture?row=0">'.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with (
+        serving(photos, token="a-long-secret") as address,
+        ThreadingHTTPServer(("127.0.0.1", 0), Mail) as mail,
+    ):
+        threading.Thread(target=mail.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        for _ in range(2):  # also once the cookie is there
+            page.goto(f"http://localhost:{mail.server_address[1]}/")
+            assert page.evaluate("document.querySelector('img').naturalWidth") == 0
+            page.click("a")
+            page.wait_for_selector("body[data-row]")
+            assert page.url == address
+        page.close()
+        mail.shutdown()
+
+
 def test_markup_in_texts_and_names_runs_nothing(browser, tmp_path):
     """Everything that can hold text holds markup."""
     import csv
@@ -598,5 +648,25 @@ def test_a_phone_need_not_be_scrolled_sideways(browser, photos, width):
         before = row(page)
         page.tap("#actions >> text=Keep")
         another(page, before)
+        assert len(log(photos, 1)) == 1
+        page.tap("#open-filter")
+        page.fill("#filter-least", "100")
+        page.tap("dialog .main")
+        page.wait_for_selector("#single.empty")
+        boxes = [page.locator(x).bounding_box() for x in ("#stage", "#actions", "#moves")]
+        assert all(box["width"] > width * 0.8 for box in boxes)
+        ends = [box["y"] + box["height"] for box in boxes]
+        assert all(end <= box["y"] for end, box in zip(ends, boxes[1:], strict=False))
         context.close()
-    assert len(log(photos, 1)) == 1
+
+
+def test_keys_and_names_of_classes_do_not_overlap(desk):
+    """Of a label that nothing doubts, the same class has three keys."""
+    desk.keyboard.press("f")
+    for name in ("#filter-given", "#filter-proposed"):
+        desk.select_option(name, "0")
+    desk.click("dialog .main")
+    desk.wait_for_selector(".option .keys:has(kbd:nth-child(3))")
+    for one in desk.locator(".option").all():
+        last = one.locator("kbd").last.bounding_box()
+        assert last["x"] + last["width"] <= one.locator(".class").bounding_box()["x"]

@@ -6,12 +6,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from abstain.review.serving import LOOPBACK
 
 COOKIE = "abstain-review"
+_LED_ON = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Review</title>'
+    '<meta http-equiv="refresh" content="0;url=/"><a href="/">To the review</a></html>'
+)
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -72,7 +76,8 @@ class Guard:
             return None
         given = request.query_params.get("token")
         if given is not None and _same(given, self._token):
-            answer = RedirectResponse(request.url.path, status_code=303)
+            # No redirect: who follows a link in a mail would be led on without the strict cookie.
+            answer = HTMLResponse(_LED_ON)
             answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return answer
         if _same(request.cookies.get(COOKIE, ""), self._token):

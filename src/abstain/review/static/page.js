@@ -26,7 +26,7 @@ export async function setPerson(name) {
   const before = page.who;
   page.who = name;
   localStorage.setItem("who", name);
-  fill(at("person"), foreign(name), /^guest \d+$/.test(name) && " – enter your name");
+  fill(at("person"), foreign(name), /^guest \d+$/.test(name) && " – your name?");
   if (!before || before === name) return;
   page.done = [];
   await restart(post("leave", { who: before }, page.saved).catch(complain));

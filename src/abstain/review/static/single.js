@@ -85,9 +85,10 @@ export const accept = () => { const item = current(); if (item && !item.hidden) 
 export const keep = () => { const item = current(); if (item && !item.hidden) choose("label", page.about.classes[item.given]); };
 
 function actions(item) {
+  const doubted = item.proposed !== item.given;
   fill(at("actions"),
-    !item.hidden && button("a", ["Accept ", foreign(page.about.classes[item.proposed])], accept, { class: "by-thumb proposed" }),
-    !item.hidden && button("k", ["Keep ", foreign(page.about.classes[item.given])], keep, { class: "by-thumb given" }),
+    !item.hidden && doubted && button("a", ["Accept ", foreign(page.about.classes[item.proposed])], accept, { class: "by-thumb proposed" }),
+    !item.hidden && button("k", ["Keep ", foreign(page.about.classes[item.given])], keep, { class: `by-thumb given${doubted ? "" : " alone"}` }),
     button("u", "Unsure", () => choose("unsure")), button("d", "Drop", () => choose("drop"), { title: "Take the sample out of the data set" }),
     button("s", "Skip", () => choose("skip")), button("z", "Undo", undo));
   fill(at("moves"),

@@ -10,6 +10,7 @@ import { setFilter } from "./page.js";
 const AHEAD = 12; // items that are fetched ahead
 let fetching = null;
 let ended = false;
+let held = 0; // labels that fit and that others have before them, where nothing is left
 let turn = 0; // of two restarts at once only the last goes on
 
 export function asked(n) {
@@ -25,6 +26,7 @@ export async function refill() {
     const known = new Set(page.ahead.map((item) => item.row));
     page.ahead.push(...found.items.filter((item) => !known.has(item.row)));
     ended = found.items.length === 0;
+    held = ended && page.mode === "fix" && (page.filter.state ?? "open") === "open" ? found.left : 0;
     page.ahead.slice(0, AHEAD).forEach((item) => preload(item, page.about.kind));
   }).catch(complain).finally(() => { fetching = null; });
   return fetching;
@@ -76,7 +78,9 @@ function nothing() {
   const skipped = page.status?.skipped ?? 0;
   page.place = page.trail.length; // keys must not decide what is no longer shown
   blank(make("h2", {}, "Nothing left here."),
-    make("p", {}, page.mode === "verify" ? "All that was drawn at random is answered." : "No label that fits the filter is open."),
+    make("p", {}, held ? `Other people have the last ${count(held)} before them. What they leave comes back after ten minutes.`
+      : page.mode === "verify" ? "All that was drawn at random is answered." : "No label that fits the filter is open."),
+    held ? make("button", { onclick: () => restart() }, "Look again") : "",
     skipped && page.mode === "fix" ? make("button", { onclick: () => setFilter({ state: "skip" }) }, `Look at ${count(skipped)} skipped`) : "");
 }
 
