@@ -23,7 +23,7 @@ from verdict_tables import Rows
 
 from abstain.auditing import measured
 from abstain.embed import finetuning
-from abstain.review import queue, shown
+from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.verdict import Learnt
 from abstain.training import augmentation, optim, recipe
@@ -119,7 +119,8 @@ def figures():
             f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
             f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels)",
             f"for {WORDS[round(queue.LEASE / 60)]} minutes",
-            f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(shown.LARGEST_PICTURE))]} pixels",
+            f"(of more than {same.CHECKED:,}, some)",
+            f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",
         ],
         "docs/training.md": [
             f"{tuned['learning_rate']} for the new last layer and a "

@@ -154,7 +154,7 @@ def test_a_picture_that_was_replaced_by_one_of_equal_size_is_noticed(tmp_path, p
 
 def test_a_text_that_was_changed_is_noticed_wherever_it_stands(texts, page, monkeypatch):
     """Of many texts, not all are compared but those that were decided on."""
-    monkeypatch.setattr("abstain.review.same._CHECKED", 1)
+    monkeypatch.setattr("abstain.review.same.CHECKED", 1)
     with page(texts) as client:
         decide(client, 7, "bad")
     path = Path(json.loads((texts / "summary.json").read_text())["sources"]["train"])

@@ -13,7 +13,8 @@ from abstain.errors import DataError
 from abstain.review.pictures import blob_of
 from abstain.review.store import Mark
 
-_CHECKED = 10_000
+CHECKED = 10_000
+"""Files or texts, of all, that are compared at a glance."""
 
 
 class Same:
@@ -34,14 +35,14 @@ class Same:
         digest.update("\0".join(self._data.ids).encode("utf-8", "surrogatepass"))
         if isinstance(inputs, LazyImages):
             if isinstance(inputs.blobs, FileBlobs):
-                step = max(1, len(inputs.blobs) // _CHECKED)
+                step = max(1, len(inputs.blobs) // CHECKED)
                 for name in inputs.blobs.names[::step]:
                     path = inputs.blobs.root / name
                     digest.update(f"{path.stat().st_size if path.exists() else None}\0".encode())
         elif isinstance(inputs, Tensor):
             digest.update(np.ascontiguousarray(inputs.numpy()).data)
         else:
-            step = max(1, len(inputs) // _CHECKED)
+            step = max(1, len(inputs) // CHECKED)
             for k in range(0, len(inputs), step):
                 digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
