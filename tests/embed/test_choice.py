@@ -1,8 +1,10 @@
 import numpy as np
 import torch
+from tickets import tickets
 
 from abstain.data import load
 from abstain.embed.choice import choose
+from abstain.embed.small import SMALL
 
 
 def test_digits_are_learnt_from_scratch():
@@ -34,3 +36,14 @@ def test_where_none_is_installed_the_line_to_install_one_is_given(monkeypatch, c
     choice = choose(load((["a text", "another"] * 10, np.arange(20) % 2)))
     assert choice.name == "none"
     assert "pip install 'abstain[small]'" in caplog.text
+
+
+def test_texts_of_a_table_have_a_backbone(monkeypatch, tmp_path):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path))
+    assert choose(load(tickets())).name.startswith("small:")
+    second = {**SMALL, "other": SMALL["wordllama"], "wordllama": SMALL["wordllama"]}
+    monkeypatch.setattr("abstain.embed.choice.SMALL", second)
+    monkeypatch.setattr("abstain.embed.names.SMALL", second)
+    choice = choose(load(tickets()))
+    assert "held-out labels" in choice.reason
+    assert float(choice.reason.split("small:wordllama ")[1].split("%")[0]) > 80

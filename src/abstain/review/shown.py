@@ -27,6 +27,7 @@ from abstain.data.readers.image_folder import FileBlobs
 from abstain.data.readers.images import LazyImages
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.joined import JoinedEncoder
 from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
 from abstain.support.optional import require
@@ -77,20 +78,22 @@ class Shown:
 
     def fingerprint(self) -> str:
         """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
-        digest, inputs = hashlib.sha256(), self.data.inputs
+        digest = hashlib.sha256()
         digest.update("\0".join(self._ids).encode("utf-8", "surrogatepass"))
-        if isinstance(inputs, LazyImages):
-            if isinstance(inputs.blobs, FileBlobs):
-                step = max(1, len(inputs.blobs) // _CHECKED_FILES)
-                for name in inputs.blobs.names[::step]:
-                    path = inputs.blobs.root / name
-                    digest.update(f"{path.stat().st_size if path.exists() else None}\0".encode())
-        elif isinstance(inputs, Tensor):
-            digest.update(np.ascontiguousarray(inputs.numpy()).data)
-        else:
-            step = max(1, len(inputs) // _CHECKED_FILES)
-            for k in range(0, len(inputs), step):
-                digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
+        for inputs in (self.data.inputs, *self.data.texts.values()):
+            if isinstance(inputs, LazyImages):
+                if isinstance(inputs.blobs, FileBlobs):
+                    step = max(1, len(inputs.blobs) // _CHECKED_FILES)
+                    for name in inputs.blobs.names[::step]:
+                        path = inputs.blobs.root / name
+                        size = path.stat().st_size if path.exists() else None
+                        digest.update(f"{size}\0".encode())
+            elif isinstance(inputs, Tensor):
+                digest.update(np.ascontiguousarray(inputs.numpy()).data)
+            else:
+                step = max(1, len(inputs) // _CHECKED_FILES)
+                for k in range(0, len(inputs), step):
+                    digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def content(self, row: int, given: int, proposed: int | None) -> dict[str, Any]:
@@ -102,12 +105,22 @@ class Shown:
             proposed: Another that it may be; None if what speaks for either is not to be shown.
         """
         if self.kind == "text":
-            text = str(self.data.inputs[self._rows[row]])[:_TEXT]
-            marks = [] if proposed is None else self._marks(text, given, proposed)
-            return {"text": text, "marks": marks}
+            return self._text(str(self.data.inputs[self._rows[row]]), given, proposed)
         if self.kind == "table":
-            return {"columns": self._columns(row, given, proposed)}
+            texts = [
+                {"name": name, **self._text(str(column[self._rows[row]]), given, proposed)}
+                for name, column in self.data.texts.items()
+            ]
+            return {"columns": self._columns(row, given, proposed), "texts": texts}
         return {}
+
+    def _text(self, text: str, given: int, proposed: int | None) -> dict[str, Any]:
+        """A text, and its words that speak for the one class or the other."""
+        text = text[:_TEXT]
+        return {
+            "text": text,
+            "marks": [] if proposed is None else self._marks(text, given, proposed),
+        }
 
     def picture(self, row: int, side: int) -> tuple[bytes, str]:
         """A picture, at most `side` pixels high and wide, and its media type."""
@@ -203,6 +216,8 @@ class Shown:
             return self._features
         try:
             encoder = load_any_encoder(self._audit.folder)
+            if isinstance(encoder, JoinedEncoder):
+                return encoder.encode(self.data)
             assert isinstance(encoder, BackboneEncoder)
             return embed(self.data, encoder.backbone)
         except AbstainError as error:  # such as a backbone that is not installed here
@@ -267,9 +282,11 @@ class Shown:
         counts: list[Counter[str]] = [Counter() for _ in self.data.classes]
         texts = np.zeros(len(self.data.classes))
         step = max(1, len(self.data) // _TEXTS)
+        columns = self.data.texts.values() or [self.data.inputs]
         for k in range(0, len(self.data), step):
             given = int(self.data.given[k])
-            counts[given].update(set(_WORDS.findall(str(self.data.inputs[k]).lower())))
+            text = "\n".join(str(column[k]) for column in columns)
+            counts[given].update(set(_WORDS.findall(text.lower())))
             texts[given] += 1
         return counts, texts
 

@@ -19,6 +19,7 @@ from abstain.data import Encoder, LabeledData, fit_encoder
 from abstain.embed.choice import Choice
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
 from abstain.embed.finetuning import FineTuningEncoder
+from abstain.embed.joined import JoinedEncoder
 from abstain.embed.names import NONE, backbone_named
 from abstain.errors import AbstainError
 from abstain.scores.ledger import Ledger
@@ -41,6 +42,7 @@ from abstain.training.network import (
     network_for,
     warn_of_large_images,
     warn_of_spellings,
+    warn_of_unread_texts,
     warn_of_values,
 )
 from abstain.training.recipe import MemoryFormat, Precision, Recipe, recipe_or_default
@@ -229,11 +231,15 @@ def _fitted(data: LabeledData, backbone: Choice, *, finetune: bool, show: bool) 
         why = f": {backbone.reason}" if backbone.reason else ""
         raise AbstainError(f"needs a backbone, got none for {data.name}{why}", argument="finetune")
     if backbone.name == NONE:
-        return fit_encoder(data)
+        encoder = fit_encoder(data)
+        warn_of_unread_texts(data)
+        return encoder
     _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
-    network = backbone_named(backbone.name, data.kind)
+    network = backbone_named(backbone.name, "text" if data.texts else data.kind)
     if finetune:
         return FineTuningEncoder.fit(data, network, reason=backbone.reason)
+    if data.texts:
+        return JoinedEncoder.fit(data, network, reason=backbone.reason, show=show)
     return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
 
 

@@ -240,13 +240,14 @@ def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
 def _fingerprint_of_inputs(data: LabeledData) -> str | None:
     """Of numbers and texts in memory; images may be decoded a little differently elsewhere."""
     digest = hashlib.sha256(json.dumps([data.columns, dict(data.categories)]).encode())
-    if data.kind == "table" and isinstance(data.inputs, torch.Tensor):
-        digest.update(data.inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
-    elif data.kind == "text" and isinstance(data.inputs, list):
-        for text in data.inputs:
-            digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
-    else:
-        return None
+    for inputs in (data.inputs, *data.texts.values()):
+        if data.kind == "table" and isinstance(inputs, torch.Tensor):
+            digest.update(inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
+        elif data.kind != "image" and isinstance(inputs, list):
+            for text in inputs:
+                digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
+        else:
+            return None
     return digest.hexdigest()
 
 

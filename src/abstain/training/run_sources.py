@@ -50,7 +50,7 @@ class Loaded:
     test: LabeledData | None
     """Data with right labels to look at, where there are any."""
     backbone: Choice
-    """By what images and texts are seen."""
+    """By what images and texts, also those of a table, are seen."""
 
 
 def load_for(sources: Mapping[str, Any], backbone: str, *, show: bool = False) -> Loaded:
@@ -66,7 +66,7 @@ def load_for(sources: Mapping[str, Any], backbone: str, *, show: bool = False) -
         data, test = load_sources(sources)
         return Loaded(data=data, test=test, backbone=Choice(NONE, ""))
     data, test = load_sources(_with(sources, own_size=True))
-    if data.kind == "table" and backbone != AUTO:
+    if data.kind == "table" and not data.texts and backbone != AUTO:
         raise AbstainError(
             f"must be left out for {data.name}, which holds numbers, got {backbone}",
             argument="backbone",
@@ -111,7 +111,11 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     data = load(source, **of_source)
     if isinstance(test, LabeledData | None):
         return data, test
-    as_trained: dict[str, Any] = {"classes": data.classes, "categories": data.categories}
+    as_trained: dict[str, Any] = {
+        "classes": data.classes,
+        "categories": data.categories,
+        "texts": tuple(data.texts),
+    }
     if data.kind == "image" and not options.get("own_size"):  # as predict does
         as_trained |= fitting(test, {"image_size": image_size(data)})
     try:
