@@ -1,0 +1,92 @@
+"""The data of a training, loaded, with errors planted, and as its network sees them."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from accelerate import PartialState
+
+from abstain.data import Encoder, LabeledData, fit_encoder
+from abstain.embed.choice import Choice
+from abstain.embed.encoder import BackboneEncoder
+from abstain.embed.finetuning import FineTuningEncoder
+from abstain.embed.names import NONE, backbone_named
+from abstain.errors import AbstainError
+from abstain.noise import NoiseManifest
+from abstain.training import coteaching
+from abstain.training.agreement import by_all
+from abstain.training.recipe import Recipe
+from abstain.training.run_sources import load_for, plant
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The data of a training, with errors planted where its recipe asks for them."""
+
+    data: LabeledData
+    test: LabeledData | None
+    backbone: Choice
+    """By what images and texts are seen."""
+    manifest: NoiseManifest | None
+    """What was planted."""
+    sources: Mapping[str, Any]
+    """What the user named, and how to read it."""
+
+    def resolved(self, recipe: Recipe) -> Recipe:
+        """A recipe with all filled in that follows from the data."""
+        recipe = replace(recipe, backbone=self.backbone.name)
+        recipe = recipe.resolved(
+            num_samples=len(self.data),
+            num_classes=self.data.num_classes,
+            numbers=self.data.kind == "table" or self.backbone.name != NONE,
+        )
+        if self.data.weights is not None and recipe.method == coteaching.METHOD:
+            raise AbstainError(
+                f"must be left out for {recipe.method}, which chooses samples", argument="weights"
+            )
+        return recipe
+
+    def encoder(self, *, finetune: bool, show: bool) -> Encoder:
+        """The encoder of a training, fitted to its data."""
+        data, backbone = self.data, self.backbone
+        if backbone.name == NONE and finetune:
+            why = f": {backbone.reason}" if backbone.reason else ""
+            raise AbstainError(
+                f"needs a backbone, got none for {data.name}{why}", argument="finetune"
+            )
+        if backbone.name == NONE:
+            return fit_encoder(data)
+        _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
+        network = backbone_named(backbone.name, data.kind)
+        if finetune:
+            return FineTuningEncoder.fit(data, network, reason=backbone.reason)
+        return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
+
+
+def prepare(
+    sources: Mapping[str, Any], recipe: Recipe, backbone: str, state: PartialState, *, show: bool
+) -> tuple[Prepared, Recipe]:
+    """Load data and plant errors; and the recipe, with all filled in that follows from the data.
+
+    Args:
+        sources: What the user named, and how to read it.
+        recipe: Not resolved yet.
+        backbone: A name, `auto` or `none`.
+        state: The processes that train together.
+        show: Show progress, where there is a terminal.
+    """
+    loaded = by_all(partial(load_for, sources, backbone, show=show), state)
+    clean = Prepared(
+        data=loaded.data,
+        test=loaded.test,
+        backbone=loaded.backbone,
+        manifest=None,
+        sources=sources,
+    )
+    recipe = clean.resolved(recipe)
+    data, manifest = plant(clean.data, recipe)
+    return replace(clean, data=data, manifest=manifest), recipe
