@@ -9,16 +9,16 @@ from typing import Any
 from accelerate import PartialState
 
 from abstain.data import Encoder, LabeledData, fit_encoder
-from abstain.embed.choice import Choice
+from abstain.embed.choice import BUDGET, Choice, choose
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
-from abstain.embed.names import NONE, backbone_named
+from abstain.embed.names import AUTO, NONE, backbone_named, check_name
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.training import coteaching
 from abstain.training.agreement import by_all
 from abstain.training.recipe import Recipe
-from abstain.training.run_sources import load_for, plant
+from abstain.training.run_sources import load_sources, plant
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +31,10 @@ class Prepared:
     test: LabeledData | None
     backbone: Choice
     """By what images and texts are seen."""
-    manifest: NoiseManifest | None
-    """What was planted."""
     sources: Mapping[str, Any]
     """What the user named, and how to read it."""
+    manifest: NoiseManifest | None = None
+    """What was planted."""
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """A recipe with all filled in that follows from the data."""
@@ -67,8 +67,41 @@ class Prepared:
         return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
 
 
+def load_for(
+    sources: Mapping[str, Any], backbone: str, *, budget: float = BUDGET, show: bool = False
+) -> Prepared:
+    """The data of a training, as its backbone needs them; nothing is planted.
+
+    Args:
+        sources: What the user named, and how to read it.
+        backbone: A name, `auto` or `none`.
+        budget: Seconds that the features may take, where a backbone is chosen.
+        show: Show progress, where there is a terminal.
+    """
+    check_name(backbone)
+    choice = Choice(backbone, "" if backbone == NONE else "named")
+    own_size = {} if backbone == NONE else {"own_size": True}
+    data, test = load_sources({**sources, "options": {**sources["options"], **own_size}})
+    if data.kind == "table" and backbone not in (AUTO, NONE):
+        raise AbstainError(
+            f"must be left out for {data.name}, which holds numbers, got {backbone}",
+            argument="backbone",
+        )
+    if backbone == AUTO:
+        choice = choose(data, budget=budget, show=show)
+        if choice.name == NONE and data.kind == "image":
+            data, test = load_sources(sources)
+    return Prepared(data=data, test=test, backbone=choice, sources=sources)
+
+
 def prepare(
-    sources: Mapping[str, Any], recipe: Recipe, backbone: str, state: PartialState, *, show: bool
+    sources: Mapping[str, Any],
+    recipe: Recipe,
+    backbone: str,
+    state: PartialState,
+    *,
+    budget: float,
+    show: bool,
 ) -> tuple[Prepared, Recipe]:
     """Load data and plant errors; and the recipe, with all filled in that follows from the data.
 
@@ -77,16 +110,10 @@ def prepare(
         recipe: Not resolved yet.
         backbone: A name, `auto` or `none`.
         state: The processes that train together.
+        budget: Seconds that the features may take, where a backbone is chosen.
         show: Show progress, where there is a terminal.
     """
-    loaded = by_all(partial(load_for, sources, backbone, show=show), state)
-    clean = Prepared(
-        data=loaded.data,
-        test=loaded.test,
-        backbone=loaded.backbone,
-        manifest=None,
-        sources=sources,
-    )
+    clean = by_all(partial(load_for, sources, backbone, budget=budget, show=show), state)
     recipe = clean.resolved(recipe)
     data, manifest = plant(clean.data, recipe)
     return replace(clean, data=data, manifest=manifest), recipe

@@ -1,24 +1,34 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
 import os
-from contextlib import nullcontext
+import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
+from accelerate import PartialState
 
 from abstain.arguments import typed
+from abstain.data import LabeledData
+from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
 from abstain.training.agreement import agreed
-from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.devices import join_processes
 from abstain.training.prepared import prepare
-from abstain.training.recipe import Recipe, recipe_or_default
-from abstain.training.reports import Reports
+from abstain.training.recipe import Recipe
 from abstain.training.run_folder import RunFolder, began_with
-from abstain.training.run_sources import check_options, recalled, remembered, wanted_backbone
-from abstain.training.setup import Setup, set_up
+from abstain.training.run_once import run_once
+from abstain.training.run_sources import (
+    check_options,
+    recalled,
+    recipe_or_default,
+    wanted_backbone,
+)
+from abstain.training.setup import set_up
 from abstain.training.trained import Trained
+from abstain.training.trial import Trial, budget_seconds, planned, tried
+from abstain.training.trial_folder import TrialFolder
 
 
 @typed("recipe", "model")
@@ -28,6 +38,7 @@ def train(
     *,
     backbone: str | None = None,
     finetune: bool | None = None,
+    budget: float | str | None = None,
     test: object = None,
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
@@ -46,7 +57,11 @@ def train(
         backbone: The pretrained network by whose features images and texts are seen: `auto` (one
             that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
-        finetune: Whether the backbone of images is trained too; with a recipe, it says so.
+        finetune: Whether the backbone of images is trained too; with a recipe, it says so. By
+            default it is tried where the budget allows it, and kept if its loss on held-out labels
+            is lower than that of a network on frozen features.
+        budget: Time for all of it, features included, in which fine-tuning may be tried: seconds,
+            or a text such as "10m"; by default ten minutes on a GPU, and 0, never, on a CPU.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
@@ -68,78 +83,49 @@ def train(
     >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
     'all 2 epochs are done'
     """
+    began = time.monotonic()
     _check(recipe, model, save_every)
     check_options(train, options)
     state = join_processes()
+    seconds = budget_seconds(budget, state.device)
     place = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
-    about = _about(place) if resume else None
-    if place and about is None:
-        place.check_new()
+    about = _about(place, state) if resume else None
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
-    if about and source is None:
-        sources = recalled(about["sources"])
-    if about:
-        recipe = Recipe.from_json(about["recipe"])
+    if about is None:
+        if place is not None:
+            place.check_new()
+        asked = recipe_or_default(recipe, finetune=finetune)
+        asked = asked if backbone is None else replace(asked, backbone=backbone)
     else:
-        recipe = recipe_or_default(recipe, finetune=finetune)
-        recipe = recipe if backbone is None else replace(recipe, backbone=backbone)
-    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
-        raise AbstainError(
-            "must be left out where a model is given, got both: it trains the backbone",
-            argument="finetune",
-        )
-    wanted = wanted_backbone(recipe, model)
-    prepared, recipe = prepare(sources, recipe, wanted, state, show=show)
-    if place and about and not began_with(about, prepared.data):
-        raise AbstainError(
-            f"data must be those that the run in {place.path} began with, got others from "
-            f"{prepared.data.name}: put them back, or start a new run"
-        )
-    resumed = place if about else None
-    setup = set_up(prepared, recipe, model, state, resumed=resumed, show=show)
-    return _run(setup, place, resumed=about is not None, show=show, save_every=save_every)
-
-
-def _run(
-    setup: Setup, place: RunFolder | None, *, resumed: bool, show: bool, save_every: float
-) -> Trained:
-    """Train to the end, and write down what began and what came of it."""
-    prepared, recipe, state = setup.prepared, setup.recipe, setup.state
-    reports = Reports(setup.augmentations)
-    checkpoints = CheckpointFolder(place.path) if place else None
-    loop = setup.loop(setup.model, reports, checkpoints, save_every)
-    # Only now, when nothing that the user gave can be wrong any more.
-    if place and not resumed and state.is_main_process:
-        place.begin(
-            recipe=recipe,
-            sources=remembered(prepared.sources),
-            data=prepared.data,
-            encoder=setup.task.encoder,
-            manifest=prepared.manifest,
-            processes=state.num_processes,
-            device=_device_name(state.device),
-        )
-    state.wait_for_everyone()
-    shown = reports.shown(loop.steps, recipe.epochs or 0, place, visible=show)
-    with shown if state.is_main_process else nullcontext():
-        loop.run()
-    trained = Trained(
-        model=loop.judge.final_model(),
-        epoch=loop.judge.final_epoch(loop.position.epoch),
-        encoder=setup.task.encoder,
-        data=prepared.data,
-        recipe=recipe,
-        outcome=loop.position.outcome,
-        history=loop.history,
-        ledger=loop.whole_ledger().cpu(),
-        folder=place,
+        asked = Recipe.from_json(about["recipe"])
+        sources = sources if source is not None else recalled(about["sources"])
+    _check_network(asked, model)
+    prepared, resolved = prepare(
+        sources,
+        asked,
+        wanted_backbone(asked, model),
+        state,
+        budget=seconds or BUDGET,
+        show=show,
     )
-    if place and state.is_main_process:
-        place.finish(
-            trained.model, trained.ledger, trained.history, trained.data, trained.summary()
-        )
-    state.wait_for_everyone()
-    return trained
+    if about is None:
+        trial = None if model else planned(asked, prepared, seconds)
+    else:
+        _check_same(about, prepared.data, place)
+        trial = Trial.from_json(about["trial"]) if "trial" in about else None
+    resumed = None if about is None else place
+    setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
+    trained = run_once(
+        setup,
+        place,
+        resumed=resumed is not None,
+        show=show,
+        save_every=save_every,
+        trial=None if trial is None else trial.as_json(),
+    )
+    if trial is None:
+        return trained
+    return tried(trial, trained, prepared, state, began=began, show=show, save_every=save_every)
 
 
 def _check(recipe: object, model: object, save_every: float) -> None:
@@ -157,11 +143,27 @@ def _check(recipe: object, model: object, save_every: float) -> None:
         raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 
 
-def _about(place: RunFolder | None) -> dict[str, Any]:
+def _check_network(recipe: Recipe, model: torch.nn.Module | None) -> None:
+    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
+        raise AbstainError(
+            "must be left out where a model is given, got both: it trains the backbone",
+            argument="finetune",
+        )
+
+
+def _check_same(about: Mapping[str, Any], data: LabeledData, place: RunFolder | None) -> None:
+    if place and not began_with(about, data):
+        raise AbstainError(
+            f"data must be those that the run in {place.path} began with, got others from "
+            f"{data.name}: put them back, or start a new run"
+        )
+
+
+def _about(place: RunFolder | None, state: PartialState) -> dict[str, Any]:
     if place is None:
         raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
+    place.about()  # or an error of all processes
+    if state.is_main_process:
+        TrialFolder(place).settle()
+    state.wait_for_everyone()
     return place.about()
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -13,6 +13,7 @@ from abstain.training.agreement import agreed_augmentations, agreed_layout, by_a
 from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.hooks import Hooks
 from abstain.training.loop import Loop
+from abstain.training.methods import Precision
 from abstain.training.network import (
     log_scaling,
     network_for,
@@ -21,7 +22,7 @@ from abstain.training.network import (
     warn_of_values,
 )
 from abstain.training.prepared import Prepared
-from abstain.training.recipe import Precision, Recipe
+from abstain.training.recipe import Recipe
 from abstain.training.run_folder import RunFolder
 from abstain.training.step_layout import Layout
 from abstain.training.task import Task, make_task, normalisable
