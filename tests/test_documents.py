@@ -26,7 +26,7 @@ from abstain.embed import finetuning
 from abstain.review import queue, shown
 from abstain.scores import verdict
 from abstain.scores.verdict import Learnt
-from abstain.training import augmentation, optim, recipe
+from abstain.training import augmentation, methods, optim, recipe
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
@@ -75,7 +75,7 @@ def figures():
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
-    tuned = recipe.FINETUNE
+    tuned = methods.FINETUNE
     photos = [x for x in result("backbones.json")["sets"].values() if x["kind"] == "image"]
     gained = [
         np.mean([x[k]["auroc"] for x in photos]) for k in ("none", "small:efficientnet-lite2")

@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 
 from abstain.errors import AbstainError
-from abstain.training.recipe import METHODS, Recipe
+from abstain.training.methods import METHODS
+from abstain.training.recipe import Recipe
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -156,6 +156,11 @@ def _checked(images: Tensor) -> Tensor:
     return images
 
 
+def is_trainable(backbone: Backbone) -> bool:
+    """Whether it is a torch module for images, with weights."""
+    return isinstance(backbone, ImageBackbone) and any(True for _ in backbone.network.parameters())
+
+
 def _check_trainable(data: LabeledData, backbone: Backbone) -> None:
     if data.kind != "image":
         raise AbstainError(
@@ -163,8 +168,7 @@ def _check_trainable(data: LabeledData, backbone: Backbone) -> None:
             f"{data.kind}s",
             argument="finetune",
         )
-    network = backbone.network if isinstance(backbone, ImageBackbone) else nn.Identity()
-    if not any(True for _ in network.parameters()):
+    if not is_trainable(backbone):
         raise AbstainError(
             f"must be left out for {backbone.name}, which is no torch module with weights to train",
             argument="finetune",

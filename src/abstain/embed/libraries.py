@@ -1,7 +1,8 @@
 """Backbones of the libraries of the field: timm, transformers, sentence-transformers, open_clip.
 
 Weights come from the hub, once, or from a folder: `timm:FOLDER`, `hf:FOLDER`, `st:FOLDER`,
-`clip:FOLDER`. Each backbone keeps its own preprocessing and pooling.
+`clip:FOLDER`. What the cache of the hub has is taken from there, as it is. Each backbone keeps its
+own preprocessing and pooling.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
+from abstain.embed.cached import cached_folder
 from abstain.embed.transformer import encoder_of, quiet_loading, without_truncation
 from abstain.errors import AbstainError
 
@@ -47,10 +49,14 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     )
 
 
-def _check_folder(model: str) -> None:
-    """What looks like a path must be one: a library would look for it on the hub."""
+def _on_this_machine(model: str) -> str:
+    """The folder of a model that the cache of the hub has: to use it, nothing is asked of the hub.
+
+    What looks like a path must be one: a library would look for it on the hub.
+    """
     if _is_path(model) and not Path(model).expanduser().is_dir():
         raise AbstainError(f"must name a folder that exists, got {model}", argument="backbone")
+    return str(cached_folder(model) or model)
 
 
 def _is_path(model: str) -> bool:
@@ -59,13 +65,13 @@ def _is_path(model: str) -> bool:
 
 def _with_scheme(model: str) -> str:
     """A folder as timm and open_clip name it; other names as they are."""
-    _check_folder(model)
-    return f"local-dir:{Path(model).expanduser()}" if _is_path(model) else model
+    here = _on_this_machine(model)
+    return f"local-dir:{Path(here).expanduser()}" if _is_path(here) else model
 
 
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
-    _check_folder(model)
+    model = _on_this_machine(model)
     transformers = _library("transformers", name)
     with _found(name):
         if kind == "text":
@@ -112,7 +118,7 @@ class _ImageFeatures(nn.Module):
 def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """A model of sentence-transformers, with its own pooling and normalisation."""
     _check_kind(name, kind, "text")
-    _check_folder(model)
+    model = _on_this_machine(model)
     library = _library("sentence_transformers", name)
     with _found(name), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
@@ -249,7 +255,9 @@ def _check_kind(name: str, kind: Kind, able: Kind) -> None:
 
 
 def _folder_digest(folder: str) -> str:
-    """Of a model in a folder: its files by size and time of change."""
+    """Of a model in a folder: its version on the hub, or its files by size and time of change."""
+    if Path(folder).parent.name == "snapshots":
+        return Path(folder).name
     files = [(path.name, path.stat()) for path in sorted(Path(folder).glob("*"))]
     about = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
     return hashlib.sha256(str(about).encode()).hexdigest()[:16]

@@ -89,6 +89,8 @@ def _training(trained: Trained) -> dict[str, object]:
         "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
         "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
     }
+    if trained.finetuning:
+        facts["fine-tuning"] = trained.finetuning.reason
     if recipe.augment:
         facts["augmentation"] = ", ".join(recipe.augment)  # type: ignore[arg-type]
     if recipe.flip:
