@@ -25,7 +25,7 @@ from abstain.auditing import measured
 from abstain.embed import finetuning
 from abstain.review import queue, shown
 from abstain.scores import verdict
-from abstain.scores.verdict import Learnt
+from abstain.scores.curve import Learnt
 from abstain.training import augmentation, optim, recipe
 
 ROOT = Path(__file__).parents[1]
