@@ -4,13 +4,13 @@
 
 FOLDER is what bench/cases.py wrote, DATA what it read. On all cases with fixed features, by the
 evidence of a training and numbers learnt without the source, two verdicts are compared: by the
-curve alone (`class_spread` = 0: the order is that of the evidence, whatever was decided), and with
-shifts of pairs. Reviewers answer by the true labels.
+curve alone (all labels one pair without a shift: the order is that of the evidence, whatever was
+decided), and with shifts of pairs. Reviewers answer by the true labels.
 
-- Found: wrong labels among those reviewed, worst first, ranked again after every 25 answers.
-- The same answers, the worst by evidence or drawn at random (the mean over five draws): how well
-  the labels that are still open are ranked, and their noise rate, interval and log loss.
-
+- Worst first, ranked again after every 25 answers: how many wrong labels are found, and noise rate,
+  interval and log loss of the labels that are still open.
+- The same answers for both, the worst by evidence: how well open labels are ranked.
+- Answers on labels drawn at random, the mean over five draws: all figures but the first.
 - Speed: seconds to judge all labels again and to put those that are open into a new order, as the
   review page does: 1,000 decisions, 100 classes.
 
@@ -44,57 +44,62 @@ LABELS, CLASSES, DECISIONS, RUNS = (10**5, 10**6), 100, 1000, 5
 COLUMNS = ("found", "auroc", "ap", "error", "log_loss", "covers", "width")
 
 
-def open_figures(found, wrong):
-    """Of the labels not reviewed, in the order of `COLUMNS`, without the first."""
-    rest, unseen = ~found.is_reviewed, found.unseen
+def ranking(found, wrong):
+    """AUROC and average precision of the labels not reviewed, where some but not all are wrong."""
+    labels = wrong[~found.is_reviewed], found.logits[~found.is_reviewed]
+    if labels[0].all() or not labels[0].any():
+        return [np.nan, np.nan]
+    return [roc_auc_score(*labels), average_precision_score(*labels)]
+
+
+def calibration(found, wrong):
+    """Of the labels not reviewed: error of the noise rate, log loss, coverage and width."""
     error, _, covers, loss = rest_figures(found, wrong)
-    ranked = [np.nan, np.nan]
-    if 0 < wrong[rest].sum() < rest.sum():
-        labels = wrong[rest], found.logits[rest]
-        ranked = [roc_auc_score(*labels), average_precision_score(*labels)]
-    return [*ranked, error, loss, covers, (unseen.high - unseen.low) / rest.sum()]
+    return [
+        error,
+        loss,
+        covers,
+        (found.unseen.high - found.unseen.low) / (~found.is_reviewed).sum(),
+    ]
 
 
-def found_in_steps(after, wrong):
-    """How many labels are found to be wrong, by how many were reviewed, worst first."""
-    rows, counts = np.arange(0), {}
+def figures_of(after, wrong, order, drawn):
+    """By way and number of reviews: `COLUMNS`, of the verdicts that `after` gives."""
+    rows, found = np.arange(0), {}
     while len(rows) < max(SIZES):
         rows = np.append(rows, after(rows).order[:STEP])
-        counts[len(rows)] = int(wrong[rows].sum())
-    return counts
+        if len(rows) in SIZES:
+            ranked = ranking(after(order[: len(rows)]), wrong)
+            found["worst", len(rows)] = [
+                int(wrong[rows].sum()), *ranked, *calibration(after(rows), wrong)
+            ]  # fmt: skip
+    verdicts = [after(rows) for rows in drawn]
+    means = np.mean([[*ranking(x, wrong), *calibration(x, wrong)] for x in verdicts], 0)
+    return {**found, ("random", RANDOM): [np.nan, *means]}
 
 
 def lines_of(case, evidence, given, true):
     """A line for each way and number of reviews: figures by the curve alone, then with shifts."""
     wrong, num_classes = given != true, int(max(given.max(), true.max())) + 1
-    learnt = left_out(source_of(case[0]))
-    sizes = [x for x in SIZES if x < len(given)]
-    if len(sizes) < len(SIZES):
+    learnt, rng = left_out(source_of(case[0])), np.random.default_rng(0)
+    if len(given) <= max(SIZES):
         return
-    order, rng = judge(evidence, given, num_classes, learnt=learnt).order, np.random.default_rng(0)
-    chosen = {("worst", size): [order[:size]] for size in sizes}
-    chosen["random", RANDOM] = [rng.choice(len(given), RANDOM, replace=False) for _ in range(DRAWS)]
-    by_verdict = []
-    for numbers in (replace(learnt, class_spread=0.0), learnt):
 
-        def after(rows, numbers=numbers):
-            answers = dict(zip(rows.tolist(), true[rows].tolist(), strict=True))
-            return judge(evidence, given, num_classes, answers, numbers)
+    def alone(rows):
+        answers = dict(zip(rows.tolist(), wrong[rows].astype(int).tolist(), strict=True))
+        one_pair = replace(evidence, rival=np.ones_like(evidence.rival))
+        numbers = replace(learnt, class_spread=0.0)
+        return judge(one_pair, np.zeros_like(given), 2, answers, numbers)
 
-        found = found_in_steps(after, wrong)
-        by_verdict.append(
-            {
-                key: [
-                    found[key[1]] if key[0] == "worst" else None,
-                    *np.mean([open_figures(after(rows), wrong) for rows in draws], 0)
-                    .round(DIGITS)
-                    .tolist(),
-                ]
-                for key, draws in chosen.items()
-            }
-        )
-    for way, size in chosen:
-        figures = [x for one in by_verdict for x in one[way, size]]
+    def shifted(rows):
+        answers = dict(zip(rows.tolist(), true[rows].tolist(), strict=True))
+        return judge(evidence, given, num_classes, answers, learnt)
+
+    order = alone(np.arange(0)).order
+    drawn = [rng.choice(len(given), RANDOM, replace=False) for _ in range(DRAWS)]
+    both = [figures_of(after, wrong, order, drawn) for after in (alone, shifted)]
+    for way, size in both[0]:
+        figures = np.round([*both[0][way, size], *both[1][way, size]], DIGITS).tolist()
         yield [*case, way, size, *(None if x != x else x for x in figures)]
 
 

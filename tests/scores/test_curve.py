@@ -20,12 +20,18 @@ def answers(seed, size=60, pairs=4):
     return odds, rng.random(size) < expit(0.5 + rng.normal(0, 1, pairs)[pair] - 1.5 * odds), pair
 
 
+def crowds(odds, pair=None):
+    """How many answers of the same pair lie in the same unit of evidence."""
+    pair = np.zeros(len(odds)) if pair is None else pair
+    places = list(zip(np.floor(odds), pair, strict=True))
+    return np.array([places.count(x) for x in places])
+
+
 def negative_log_posterior(odds, wrong, pair=None, memorised=0.0):
     """Of offset, log slope and the shift of each pair, written out."""
     prior = np.array([LEARNT.intercept + memorised * LEARNT.memorised, LEARNT.log_slope])
     spread = np.array([LEARNT.offset_spread, LEARNT.slope_spread])
-    crowd = np.array([(np.floor(odds) == np.floor(x)).sum() for x in odds])
-    weight = 1 / (1 + LEARNT.shape_spread**2 / 4 * crowd)
+    weight = 1 / (1 + LEARNT.shape_spread**2 / 4 * crowds(odds, pair))
 
     def cost(place):
         z = place[0] - np.exp(place[1]) * odds
@@ -69,8 +75,7 @@ def test_the_uncertainty_is_that_of_the_whole_posterior():
     z = found.offset - np.exp(found.log_slope) * odds + found.shifts[pair]
     q = 0.02 + 0.96 * expit(z)
     steep = 0.96 * expit(z) * expit(-z)
-    crowd = np.array([(np.floor(odds) == np.floor(x)).sum() for x in odds])
-    known = steep**2 / (q * (1 - q)) / (1 + LEARNT.shape_spread**2 / 4 * crowd)
+    known = steep**2 / (q * (1 - q)) / (1 + LEARNT.shape_spread**2 / 4 * crowds(odds, pair))
     moves = np.column_stack(
         [np.ones(60), -np.exp(found.log_slope) * odds, pair[:, None] == np.arange(4)]
     )

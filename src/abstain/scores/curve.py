@@ -10,8 +10,8 @@ given class and rival differ within a data set: their shifts are normal around 0
 
 Reviewed labels move all of these towards this data set: the curve is the posterior mode (Laplace's
 approximation). The likelihood is that of a label *given its evidence*, so that worst-first reviews
-do not count as a random sample. No data set follows the curve exactly. So each further answer at
-similar evidence adds less information about the rest of the curve.
+do not count as a random sample. No data set follows the curve exactly. So each further answer on
+labels of a pair with similar evidence adds less information about the rest of the curve.
 """
 
 import math
@@ -123,16 +123,18 @@ def fit_curve(
     (True, np.True_)
     """
     x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
-    # Answers at similar evidence show the curve around them, not all of it. However many they are,
-    # the true log odds there differ from the curve by a variance of shape_spread², which adds to
-    # that of n answers, 1 / (n p (1 − p)), at least 4 / n.
-    _, unit_of, crowd = np.unique(np.floor(x), return_inverse=True, return_counts=True)
-    weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[unit_of])
     pairs, pair_of = np.unique(
         np.zeros(len(x), np.int64) if pair is None else np.asarray(pair, np.int64),
         return_inverse=True,
     )
     spread = np.float64(0.0 if pair is None else learnt.class_spread)
+    # Answers at similar evidence and of one pair show the curve around them, not all of it. However
+    # many they are, the true log odds there differ from the curve by a variance of shape_spread²,
+    # which adds to that of n answers, 1 / (n p (1 − p)), at least 4 / n.
+    _, unit_of, crowd = np.unique(
+        np.floor(x) * len(pairs) + pair_of, return_inverse=True, return_counts=True
+    )
+    weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[unit_of])
     # A place is an offset, a log slope, and a shift for each pair in units of their spread.
     spreads = np.append([learnt.offset_spread, learnt.slope_spread], np.ones(len(pairs)))
     precision = spreads**-2.0
