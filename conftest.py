@@ -13,6 +13,8 @@ torch.set_num_threads(1)
 # Decoded data must not come from, or go to, the cache of whoever runs the tests.
 _cache = tempfile.TemporaryDirectory(prefix="abstain-tests-")
 os.environ["ABSTAIN_CACHE"] = _cache.name
+# Nor may it show which models of the hub this machine has.
+os.environ["HF_HUB_CACHE"] = os.path.join(_cache.name, "hub")  # noqa: PTH118
 # How long an example takes depends on what else the machine does.
 settings.register_profile("abstain", deadline=None)
 settings.load_profile("abstain")

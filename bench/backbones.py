@@ -8,6 +8,10 @@ small backbone of its kind, with an empty cache, so that the seconds of a backbo
 too. Of the second audit, three kinds of evidence are compared: that of the training (the ledger),
 that of out-of-sample probabilities (`found.probabilities`), and the mean of both. At most `--most`
 samples of a set are taken, the same ones each time.
+
+    python bench/backbones.py --data-dir DATA --add small:minilm
+
+adds another backbone to results that are there.
 """
 
 import argparse
@@ -27,6 +31,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from abstain import Recipe, audit
 from abstain.data import load
+from abstain.embed.small import SMALL as PACKAGES
 from abstain.scores.evidence import evidence_from_probabilities
 
 TEXTS = (
@@ -98,22 +103,27 @@ def main():
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("ABSTAIN_DATA"))
     parser.add_argument("--most", type=int, default=5_000)
     parser.add_argument("--only", help="sets whose name holds this")
+    parser.add_argument("--add", choices=[f"small:{name}" for name in PACKAGES])
     parser.add_argument("--out", type=Path, default=Path("results/backbones.json"))
     options = parser.parse_args()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
     found = {"device": device or "cpu", "cores": os.cpu_count(), "most": options.most, "sets": {}}
-    for name, kind, inputs, given, true in sets(options.data_dir, options.most):
+    if options.add:
+        found = json.loads(options.out.read_text(encoding="utf-8"))
+    for name, kind, inputs, given, true in sets(options.data_dir, found["most"]):
         if options.only and options.only not in name:
             continue
-        row = {
+        about = {
             "samples": len(given),
             "wrong": round(float((given != true).mean()), 4),
             "kind": kind,
         }
-        for backbone in ("none", SMALL[kind]):
+        row = found["sets"].setdefault(name, about)
+        if options.add and PACKAGES[options.add.removeprefix("small:")].kind != kind:
+            continue
+        for backbone in [options.add] if options.add else ["none", SMALL[kind]]:
             row[backbone] = run(kind, inputs, given, true, backbone)
-        found["sets"][name] = row
-        print(name, json.dumps(row), flush=True)
+            print(name, backbone, json.dumps(row[backbone]), flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/backbones.md from results/backbones.json, finetune.json, embed*.json.
+"""Write the tables of docs/backbones.md from results/backbones.json, mixed-tables.json, and others.
 
 python bench/backbones_page.py
 """
@@ -96,13 +96,76 @@ def tuned(found):
     return "\n".join(lines)
 
 
+_PARTS = ("texts", "numbers", "joined")
+_FIGURES = ("auroc", "average_precision", "f1")
+
+
+def mixed(found):
+    """A row per table: its texts alone, its numbers alone, both; then in how many both are best."""
+    lines = [
+        "| set | labels | wrong | columns of text, of numbers | AUROC: texts, numbers, joined "
+        "| AP: texts, numbers, joined | F1: texts, numbers, joined "
+        "| rate: texts, numbers, joined |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = found["sets"].values()
+    for name, row in found["sets"].items():
+        cells = [", ".join(f"{row[part][x]:.3f}" for part in _PARTS) for x in _FIGURES]
+        cells.append(", ".join(f"{row[part]['rate']:.1%}" for part in _PARTS))
+        columns = f"{row['columns']['texts']}, {row['columns']['numbers']}"
+        lines.append(
+            f"| {name} | {row['samples']:,} | {row['wrong']:.1%} | {columns} | "
+            + " | ".join(cells)
+            + " |"
+        )
+    means = [
+        ", ".join(f"{fmean(x[part][f] for x in rows):.3f}" for part in _PARTS) for f in _FIGURES
+    ]
+    means.append("off by " + ", ".join(f"{_away(rows, part):.1%}" for part in _PARTS))
+    lines.append(f"| **mean** | | | | {' | '.join(means)} |")
+    best = [
+        f"{sum(x['joined'][f] >= max(x[p][f] for p in _PARTS) for x in rows)} of {len(rows)}"
+        for f in _FIGURES
+    ]
+    nearest = sum(
+        min(_PARTS, key=lambda part, x=x: abs(x[part]["rate"] - x["wrong"])) == "joined"
+        for x in rows
+    )
+    lines.append(
+        f"| **joined is the best** | | | | {' | '.join(best)} | {nearest} of {len(rows)} |"
+    )
+    return "\n".join(lines)
+
+
+def scales(found):
+    """Three ways to scale the features of a text beside numbers, means over the tables."""
+    rows = found["sets"].values()
+    ways = {
+        "√d numbers (used)": "joined",
+        "d numbers, unscaled": "joined, unscaled",
+        "one number": "joined, a text as a number",
+    }
+    lines = ["| a text counts as | AUROC | AP | F1 | rate off by |", "|---|---|---|---|---|"]
+    for words, way in ways.items():
+        figures = " | ".join(f"{fmean(x[way][f] for x in rows):.3f}" for f in _FIGURES)
+        lines.append(f"| {words} | {figures} | {_away(rows, way):.1%} |")
+    return "\n".join(lines)
+
+
+def _away(rows, part):
+    return fmean(abs(x[part]["rate"] - x["wrong"]) for x in rows)
+
+
 def page():
     """The page with its tables as results give them."""
     found = json.loads((ROOT / "results/backbones.json").read_text(encoding="utf-8"))
+    tables_found = json.loads((ROOT / "results/mixed-tables.json").read_text(encoding="utf-8"))
     files = sorted((ROOT / "results").glob("embed*.json"))
     tables = {
         "gains": gains(found),
         "evidence": evidence(found),
+        "mixed": mixed(tables_found),
+        "scales": scales(tables_found),
         "tuned": tuned(json.loads((ROOT / "results/finetune.json").read_text(encoding="utf-8"))),
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }

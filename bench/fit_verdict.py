@@ -26,8 +26,8 @@ from cases import LEDGERS, Case, cases, source_of
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
+from abstain.scores.curve import Learnt, fit_curve
 from abstain.scores.evidence import Evidence, evidence_from_probabilities, memorised
-from abstain.scores.verdict import Learnt, fit_curve
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNTS = ROOT / "results/verdict-cases.npz"

@@ -28,8 +28,9 @@ from cases import LEDGERS, ROOT, cases, source_of
 from fit_verdict import centres, left_out, load, stored
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
+from abstain.scores.curve import Learnt
 from abstain.scores.evidence import Evidence
-from abstain.scores.verdict import CONFIDENCE, Learnt, judge
+from abstain.scores.verdict import CONFIDENCE, judge
 
 RESULTS = ROOT / "results/verdict.json"
 BUDGETS = 10

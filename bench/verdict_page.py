@@ -1,4 +1,4 @@
-"""docs/audit-bench.md, from results/verdict.json, results/reviews.json and results/sampling.json.
+"""docs/audit-bench.md, from verdict.json, reviews.json, rerank.json and sampling.json in results/.
 
 `python bench/verdict.py --report` calls this. Every figure on the page is computed here and in
 bench/verdict_details.py.
@@ -39,7 +39,7 @@ A *case* is a data set, the features that a model sees of it, and the labels it 
 - **Numbers.** {len(learnt)} were learnt: {", ".join(f"{name} {value:g}" for name, value in learnt.items())} (from all sources; [without one of them](#what-each-learnt-number-does) they differ). Four choices were made by hand, with these sets in view: the floor of 0.01 in the evidence, the floor of 0.05 in `memorised`, which features went into the mapping (the evidence, and how far the model memorised its labels), and that a label with P(wrong) below 0.1 is not flagged, which concerns sets in which nothing is doubted. So the choice of the features is not left out.
 - **abstain, one training**: the evidence of one training as `abstain.audit` makes it. **abstain, on the probabilities**: the same mapping on out-of-sample probabilities, which is `audit(probabilities=…)`.
 - **cleanlab**: `find_label_issues`, `num_label_issues` and self-confidence, on 5-fold out-of-sample probabilities of logistic regression (of the network where the network learns its own features). **argmax ≠ given**: flags by the same probabilities. **evidence < 0**: flags every label that the one training disagreed with; nothing is learnt. **AUM**: the mean margin of logits over the same training; it only ranks.
-- P(wrong) falls with the evidence, so it ranks labels as raw evidence does, and the figures of both rankings are equal.
+- Until labels are reviewed, P(wrong) falls with the evidence. So it ranks labels as raw evidence does, and the figures of both rankings are equal.
 - The interval score is the width of a 90% interval plus 20 times the distance by which it misses: lower is better. Review budgets are ten, up to all flagged labels; their error is |expected − true wrong labels| / budget; an interval of a count is taken to the next whole labels.
 """
 
@@ -258,7 +258,8 @@ def read(name):
 
 def text():
     """The page."""
-    verdict, reviews, sampling = (read(f"{x}.json") for x in ("verdict", "reviews", "sampling"))
+    names = ("verdict", "reviews", "rerank", "sampling")
+    verdict, reviews, rerank, sampling = (read(f"{x}.json") for x in names)
     rows = Rows(verdict["cases"])
     return "\n".join(
         (
@@ -269,6 +270,7 @@ def text():
             clean_labels(rows),
             well_learnt(rows),
             details.reviewed(reviews),
+            details.reranked(rerank),
             details.sampled(sampling),
             details.unknown(rows),
             details.sensitivity(verdict["sensitivity"], verdict["learnt"], verdict["left_out"]),

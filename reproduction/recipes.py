@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from abstain.training import recipe
+from abstain.training import methods
 from abstain.training.recipe import Recipe
 from reproduction.runs import Run
 
@@ -163,7 +163,7 @@ def _co_teaching(setting: Setting, rate: float) -> dict[str, Any]:
 
 def _auto() -> dict[str, Any]:
     """Ours, the same on all data sets; nothing is known of the noise."""
-    return {"method": "auto", "warm_up": None, **recipe.METHODS["auto"]}
+    return {"method": "auto", "warm_up": None, **methods.METHODS["auto"]}
 
 
 def _own(method: str, setting: Setting, rate: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import verdict_details
 import verdict_page
 from cases import FOLDS
 from verdict_tables import Rows
@@ -25,8 +26,8 @@ from abstain.auditing import measured
 from abstain.embed import finetuning
 from abstain.review import pictures, queue, same
 from abstain.scores import verdict
-from abstain.scores.verdict import Learnt
-from abstain.training import augmentation, optim, recipe
+from abstain.scores.curve import Learnt
+from abstain.training import augmentation, methods, optim, recipe
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
@@ -68,6 +69,13 @@ def figures():
              for x in reviews["calibration"]]  # fmt: skip
     after = [x["covers"] for x in lines
              if (x["noise"], x["way"], x["reviews"]) == ("real", "worst", 200)]  # fmt: skip
+    reranked = result("rerank.json")
+    lines = [dict(zip(reranked["columns"], x, strict=True)) for x in reranked["cases"]]
+    found = {
+        x: verdict_details.by_source(lines, x, "worst", 200, "found").mean(0)
+        for x in ("real", "confused")
+    }
+    seconds = reranked["speed"]["seconds"]
     scale = next(x for x in result("audit-scale.json") if (x["rows"], x["classes"]) == (10**7, 10))
     loss, epoch, audit_scale = (
         constants(f"bench/{x}.py") for x in ("loss", "epoch", "audit_scale")
@@ -75,7 +83,7 @@ def figures():
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
-    tuned = recipe.FINETUNE
+    tuned = methods.FINETUNE
     photos = [x for x in result("backbones.json")["sets"].values() if x["kind"] == "image"]
     gained = [
         np.mean([x[k]["auroc"] for x in photos]) for k in ("none", "small:efficientnet-lite2")
@@ -108,6 +116,9 @@ def figures():
             f"Fewer than {measured.ENOUGH} answers",
             f"after 200 worst-first reviews the {verdict.CONFIDENCE:.0%} interval of the rest "
             f"covers in about {np.mean(after):.0%} of the real cases",
+            f"in the mean 200 worst-first reviews find {found['real'][1]:.0f} wrong labels instead "
+            f"of {found['real'][0]:.0f} on real errors, and {found['confused'][1]:.0f} instead of "
+            f"{found['confused'][0]:.0f} where",
             f"One answer in {WORDS[round(1 / slips)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
         ],
@@ -117,7 +128,9 @@ def figures():
             f"more than one in {WORDS[round(1 / measured._GAPS)]}",
             f"in the last {queue.LAST} decisions",
             f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
-            f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels)",
+            f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels; on the server "
+            f"{seconds['1000000']:.1f} s for 10⁶ labels of {reranked['speed']['classes']} classes "
+            f"and {reranked['speed']['decisions']:,} decisions)",
             f"for {WORDS[round(queue.LEASE / 60)]} minutes",
             f"(of more than {same.CHECKED:,}, some)",
             f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",

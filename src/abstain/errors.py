@@ -51,6 +51,10 @@ class AbstainError(ValueError):
         return type(self)(self.rule, argument=argument, remedy=self.remedy, **self.settings)
 
 
+class DivergedError(AbstainError):
+    """The numbers of a training have left all bounds."""
+
+
 class DataError(AbstainError):
     """A data source cannot be used as it is: missing column, unreadable image, one class only."""
 

@@ -12,8 +12,8 @@ import verdict_page
 import verdict_tables
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
+from abstain.scores.curve import Learnt
 from abstain.scores.interval import Interval
-from abstain.scores.verdict import Learnt
 
 
 @pytest.fixture(scope="module")

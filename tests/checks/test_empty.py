@@ -24,3 +24,12 @@ def test_images_of_one_shade():
     images[1] = 77
     found = empty(data_of(images, "image"), measure(images))
     assert found.is_issue.tolist() == [False, True, False]
+
+
+def test_rows_whose_texts_are_missing_too():
+    table = torch.tensor([[1.0], [math.nan], [math.nan]])
+    found = empty(data_of(table, "table", columns=("x",), texts={"note": ["fine", " ", "fine"]}))
+    assert found.is_issue.tolist() == [False, True, False]
+    assert found.score.tolist() == [1, 0, 0.5]
+    alone = data_of(torch.empty(2, 0), "table", texts={"note": ["fine", ""], "more": ["", ""]})
+    assert empty(alone).score.tolist() == [0.5, 0]

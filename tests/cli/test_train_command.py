@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from abstain.cli import app, main
 from abstain.cli.train import METHODS
-from abstain.training import recipe as recipes
+from abstain.training import methods
 from abstain.training.checkpoint import load_checkpoint
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
@@ -291,7 +291,7 @@ def test_every_method_trains_and_predicts(here, method):
 
 
 def test_help_gives_a_line_to_every_method():
-    assert METHODS.keys() == recipes.METHODS.keys()
+    assert METHODS.keys() == methods.METHODS.keys()
     result = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "80"})
     for name, about in METHODS.items():
         assert f" {name}: {about} " in result.stdout

@@ -1,14 +1,35 @@
 import numpy as np
+import pytest
 import torch
+from tickets import tickets
 
 from abstain.data import load
-from abstain.embed.choice import choose
+from abstain.embed.choice import choose, plain_ground
+from abstain.embed.small import SMALL
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    """What this machine has in its caches must not show."""
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "features"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
 def test_digits_are_learnt_from_scratch():
     choice = choose(load("digits"))
     assert choice.name == "none"
-    assert "grey images" in choice.reason
+    assert "grey drawings on plain ground" in choice.reason
+
+
+def test_grey_photos_are_seen_by_a_backbone_however_small():
+    photos = torch.randint(0, 256, (20, 1, 28, 28), dtype=torch.uint8)
+    assert choose(load((photos, np.arange(20) % 2))).name == "small:efficientnet-lite2"
+
+
+def test_the_ground_of_an_image_is_its_most_frequent_value():
+    images = torch.randint(1, 256, (9, 1, 20, 20), dtype=torch.uint8)
+    images[:, :, :12] = 7  # 60%, and by chance a little of the rest
+    assert plain_ground(load((images, np.arange(9) % 2))) == pytest.approx(0.6, abs=0.02)
 
 
 def test_photos_are_seen_by_the_network_that_is_installed():
@@ -34,3 +55,14 @@ def test_where_none_is_installed_the_line_to_install_one_is_given(monkeypatch, c
     choice = choose(load((["a text", "another"] * 10, np.arange(20) % 2)))
     assert choice.name == "none"
     assert "pip install 'abstain[small]'" in caplog.text
+
+
+def test_texts_of_a_table_have_a_backbone(monkeypatch, tmp_path):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path))
+    assert choose(load(tickets())).name.startswith("small:")
+    second = {**SMALL, "other": SMALL["wordllama"], "wordllama": SMALL["wordllama"]}
+    monkeypatch.setattr("abstain.embed.choice.SMALL", second)
+    monkeypatch.setattr("abstain.embed.names.SMALL", second)
+    choice = choose(load(tickets()))
+    assert "held-out labels" in choice.reason
+    assert float(choice.reason.split("small:wordllama ")[1].split("%")[0]) > 80

@@ -14,6 +14,7 @@ from abstain.embed import finetuning
 from abstain.embed.backbone import ImageBackbone, TextBackbone
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuned, FineTuningEncoder
+from abstain.embed.names import backbone_named
 from abstain.errors import AbstainError
 from abstain.training.interrupt import Interrupted
 from abstain.training.loop import Loop
@@ -173,7 +174,7 @@ def test_only_small_images_and_flexible_backbones_are_seen_at_fewer_pixels(side,
 
 def test_files_are_decoded_once_at_the_size_of_the_backbone(source, backbone, monkeypatch):
     data = load(source, own_size=True)
-    encoder = FineTuningEncoder.fit(data, finetuning.backbone_named(backbone, "image"))
+    encoder = FineTuningEncoder.fit(data, backbone_named(backbone, "image"))
     decoded = encoder.encode(data)
     assert decoded.shape == (45, 3, 8, 8)
     assert decoded.dtype == torch.uint8
@@ -194,7 +195,7 @@ def test_grey_images_are_seen_in_colour():
 
 def test_an_encoder_is_restored_only_with_the_weights_that_it_had(backbone, tmp_path):
     data = images()
-    FineTuningEncoder.fit(data, finetuning.backbone_named(backbone, "image")).save(tmp_path)
+    FineTuningEncoder.fit(data, backbone_named(backbone, "image")).save(tmp_path)
     assert load_any_encoder(tmp_path).backbone.size == 8
     path = tmp_path / "pretrained.py"
     path.write_text(NETWORK.replace("manual_seed(7)", "manual_seed(8)"))
@@ -203,7 +204,7 @@ def test_an_encoder_is_restored_only_with_the_weights_that_it_had(backbone, tmp_
 
 
 def test_what_gives_no_feature_is_not_trained(backbone):
-    encoder = FineTuningEncoder.fit(images(), finetuning.backbone_named(backbone, "image"))
+    encoder = FineTuningEncoder.fit(images(), backbone_named(backbone, "image"))
     model = encoder.model(3, seed=1)
     moves = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert moves == {

@@ -1,7 +1,10 @@
 """Tests of names.py, and by way of it of libraries.py and transformer.py."""
 
+import json
+
 import pytest
 import torch
+from safetensors.torch import save_file
 from tiny_models import bert, vit
 
 from abstain.embed.names import backbone_named, check_name
@@ -72,6 +75,104 @@ def test_sentence_transformers_keep_their_own_pooling(tmp_path):
 def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
     with pytest.raises(AbstainError, match="backbone must name a folder that exists, got"):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")
+
+
+def library(name):
+    """A library that imports torchvision, of which there is no build for every torch."""
+    try:
+        return __import__(name)
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"{name} cannot be imported here: {error}")
+
+
+IMAGES = torch.randint(
+    0, 256, (2, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
+
+
+def normalised(images, mean, std):
+    mean, std = (torch.tensor(x)[:, None, None] for x in (mean, std))
+    return (images / 255 - mean) / std
+
+
+def test_a_model_of_timm_in_a_folder_sees_what_timm_would(tmp_path):
+    timm = library("timm")
+    own = {"input_size": (3, 32, 32), "mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}
+    network = timm.create_model("resnet10t", pretrained_cfg_overlay=own).eval()
+    timm.models.save_for_hf(network, tmp_path / "net", safe_serialization=True)
+    backbone = backbone_named(f"timm:{tmp_path / 'net'}", "image")
+    assert (backbone.size, backbone.mean, backbone.std) == (32, own["mean"], own["std"])
+    network.reset_classifier(0)
+    with torch.inference_mode():
+        expected = network(normalised(IMAGES, own["mean"], own["std"]))
+    torch.testing.assert_close(backbone.features(IMAGES, CPU), expected, atol=1e-4, rtol=1e-4)
+
+
+def small_clip(open_clip, folder):
+    """A CLIP with random weights, saved in a folder as open_clip does."""
+    about = {
+        "embed_dim": 8,
+        "vision_cfg": {
+            "image_size": 32,
+            "layers": 1,
+            "width": 16,
+            "patch_size": 16,
+            "head_width": 8,
+        },
+        "text_cfg": {
+            "context_length": 16,
+            "vocab_size": 49408,
+            "width": 16,
+            "heads": 2,
+            "layers": 1,
+        },
+    }
+    folder.mkdir()
+    preprocessing = {"size": [32, 32], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
+    config = {"model_cfg": about, "preprocess_cfg": preprocessing}
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    network = open_clip.CLIP(about["embed_dim"], about["vision_cfg"], about["text_cfg"]).eval()
+    save_file(network.state_dict(), folder / "open_clip_model.safetensors")
+    return network
+
+
+def test_a_model_of_open_clip_in_a_folder_sees_images_as_open_clip_would(tmp_path):
+    network = small_clip(library("open_clip"), tmp_path / "net")
+    backbone = backbone_named(f"clip:{tmp_path / 'net'}", "image")
+    assert backbone.size == 32
+    with torch.inference_mode():
+        expected = network.encode_image(normalised(IMAGES, backbone.mean, backbone.std))
+    assert backbone.mean == (0.5, 0.4, 0.3)
+    torch.testing.assert_close(backbone.features(IMAGES, CPU), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_open_clip_averages_the_parts_of_a_text_longer_than_its_window(tmp_path):
+    open_clip = library("open_clip")
+    network = small_clip(open_clip, tmp_path / "net")
+    backbone = backbone_named(f"clip:{tmp_path / 'net'}", "text")
+    tokenizer = open_clip.SimpleTokenizer(context_length=16)
+    parts = ["one good film " * 4, "a bad goal " * 4]
+    with torch.inference_mode():
+        expected = network.encode_text(tokenizer(parts))
+    features = backbone.features([parts[0], parts[0] + parts[1]], CPU)
+    torch.testing.assert_close(features[0], expected[0], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(features[1], expected.mean(0), atol=1e-5, rtol=1e-4)
+    assert backbone.longer == 1
+
+
+def test_a_clip_without_weights_is_refused():
+    library("open_clip")
+    with pytest.raises(
+        AbstainError, match="must name its weights, clip:MODEL/WEIGHTS, got clip:ViT"
+    ):
+        backbone_named("clip:ViT-B-32", "image")
+
+
+@pytest.mark.parametrize("name", ["timm", "open_clip"])
+def test_a_folder_of_weights_that_is_not_there_is_named(name, tmp_path):
+    library(name)
+    with pytest.raises(AbstainError, match="must name a folder that exists, got"):
+        backbone_named(f"{name.removeprefix('open_')}:{tmp_path / 'nothing'}", "image")
 
 
 @pytest.mark.parametrize("name", ["timm:resnet18", "clip:ViT-B-32/openai"])

@@ -1,3 +1,6 @@
+import tomllib
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -61,3 +64,11 @@ def test_a_package_that_is_not_installed_is_named_with_the_line_to_install_it():
     )
     with pytest.raises(AbstainError, match=r"pip install 'abstain\[small\]'"):
         package.open("small:nothing")
+
+
+def test_the_line_to_install_a_package_installs_it():
+    about = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    extra = " ".join(about["project"]["optional-dependencies"]["small"])
+    for package in SMALL.values():
+        brought = extra if package.install == "'abstain[small]'" else package.install
+        assert package.module in brought.replace("-", "_")

@@ -6,10 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tickets import tickets
 
 from abstain import Recipe, train
 from abstain.data import load
+from abstain.errors import AbstainError
 from abstain.report.export import export_cleaned
+from abstain.report.repair import Repaired, plain_arrays, plain_rows
 
 from audits import blobs, flagged_ids, rows_of, saved, write_images
 
@@ -110,3 +113,16 @@ def test_paths_in_a_table_still_lead_to_their_images(tmp_path):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     done = export_cleaned(found, tmp_path / "deep" / "er" / "clean.csv", "relabel")
     assert load(done.path).inputs.equal(load(tmp_path / "list.csv").inputs)
+
+
+def test_rows_without_a_file_keep_their_texts(tmp_path):
+    data = load(tickets(8))
+    given, keep = data.given.numpy(), np.array([1, 0])
+    columns = plain_rows(None, data, given, keep, tmp_path).to_pydict()
+    frame = tickets(8).iloc[keep]
+    assert columns["description"] == frame["description"].tolist()
+    assert columns["comment"] == [frame["comment"][1], None]
+    assert columns["hours"] == [frame["hours"][1], None]
+    repaired = Repaired(keep=keep, labels=given, weights=None, relabelled=0, unsure=0)
+    with pytest.raises(AbstainError, match=r"must end in \.csv or \.parquet"):
+        plain_arrays(data, repaired, tmp_path / "t.npz")

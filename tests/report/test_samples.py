@@ -94,3 +94,22 @@ def test_an_image_that_is_gone_costs_its_picture_only():
         inputs=Gone(), given=torch.tensor([0, 1, 0]), classes=("a", "b"), ids="abc", kind="image"
     )
     assert Samples(data).show(1) is None
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+def test_texts_of_a_row_stand_beside_its_numbers(columns):
+    data = LabeledData(
+        inputs=torch.arange(4.0)[:, None][:, :columns],
+        given=torch.arange(4) % 2,
+        classes=("a", "b"),
+        ids=[str(k) for k in range(4)],
+        kind="table",
+        columns=("size",)[:columns],
+        texts={"note": ["as new", "", "fine", "word " * 1000]},
+    )
+    shown = [Samples(data).show(k, proposed=1) for k in range(4)]
+    assert shown[0].texts == [("note", "as new")]
+    assert shown[1].texts == [("note", "missing")]
+    assert 200 < len(shown[3].texts[0][1]) < 300
+    assert [len(x.lines) for x in shown] == [columns] * 4
+    assert shown[0].left_out == 0

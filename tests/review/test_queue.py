@@ -1,8 +1,49 @@
 """Which label comes next, for whom, and until when that pays."""
 
+import numpy as np
+
 from abstain.auditing.saved import SavedAudit
+from abstain.review.queue import DECIDED, Filter, Queue
+from abstain.scores.evidence import Evidence
 
 from review_client import decide, settled, upcoming
+
+
+def two_pairs():
+    """80 labels, 0 → 1 and 2 → 3 in turn, of equal evidence; 20 answers that the former are right
+    and the latter wrong."""
+    given, rival = np.tile([0, 2], 40), np.tile([1, 3], 40).astype(np.int32)
+    odds = np.repeat(np.linspace(-3, -1, 40), 2).astype(np.float32)
+    evidence = Evidence(
+        log_odds=odds,
+        rival=rival,
+        rival_share=np.ones_like(odds),
+        memorised=0.0,
+        abstention=np.full_like(odds, np.nan),
+    )
+    return Queue(evidence, given, 4, {}), {k: (0, 3)[k % 2] for k in range(20)}
+
+
+def test_again_ranks_open_labels_by_the_decisions_on_their_pair():
+    queue, answers = two_pairs()
+    queue.state[list(answers)] = DECIDED
+    assert queue.next(Filter(), "ann", 4)[0] == [20, 21, 22, 23]
+    queue.rank(queue.judged(answers))
+    assert queue.next(Filter(), "ann", 4)[0] == [21, 23, 25, 27]
+    assert queue.doubt(21) > queue.doubt(20)
+    assert queue.next(Filter(given=0), "ann", 2)[0] == [20, 22]
+    # Another person is given others; what the first one holds stays hers.
+    assert queue.next(Filter(), "bob", 2)[0] == [29, 31]
+
+
+def test_decided_labels_keep_a_place_among_all_for_those_who_look_back():
+    queue, answers = two_pairs()
+    queue.state[list(answers)] = DECIDED
+    queue.rank(queue.judged(answers))
+    assert queue.next(Filter(state="decided"), "ann", 3)[0] == [1, 3, 5]
+    every, left = queue.next(Filter(state="any"), "ann", 80)
+    assert left == 80
+    assert (np.diff([queue.doubt(k) for k in every]) <= 0).all()
 
 
 def test_the_worst_labels_come_first_and_to_one_person_each(photos, page):

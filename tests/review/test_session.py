@@ -86,7 +86,9 @@ def test_again_judges_as_an_audit_with_these_answers_would(photos, page):
             answers[item["id"]] = true_label(item["id"])
             decide(client, item["row"], answers[item["id"]])
         status = client.post("/api/again").json()
+        worst = [x["id"] for x in upcoming(client, count=10)]
     after = before.with_reviewed(answers)
+    assert worst == [after.data.ids[k] for k in after.order[:10].tolist()]
     assert status["left_wrong"]["value"] == pytest.approx(after.left_wrong.value)
     assert status["left_wrong"]["high"] == pytest.approx(after.left_wrong.high)
     assert status["flagged_left"] == after.flagged

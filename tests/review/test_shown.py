@@ -12,12 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tickets import WORDS, tickets
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
+from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.review.pictures import LARGEST_PICTURE
 from abstain.review.session import Session
+from abstain.review.shown import Shown
 
 from audits import HOSTILE, write_images
 from review_client import decide, settled, upcoming
@@ -95,6 +98,30 @@ def test_text_has_its_likely_cause_marked(texts, page):
         }  # fmt: skip
         assert words
         assert words == expected
+
+
+def test_a_row_has_its_texts_and_its_neighbours_by_them(tmp_path, page):
+    tickets().to_csv(tmp_path / "t.csv", index=False)
+    audit(tmp_path / "t.csv", Recipe(epochs=6, warm_up=1, flip=0.1), folder=tmp_path / "audit")
+    with page(tmp_path / "audit") as client:
+        item = upcoming(client)[0]
+        assert [x["name"] for x in item["columns"]] == ["priority", "created", "hours"]
+        assert [x["name"] for x in item["texts"]] == ["description", "comment"]
+        description = item["texts"][0]
+        assert description["text"] == tickets()["description"][item["row"]]
+        marked = {description["text"][a:b]: of for a, b, of in description["marks"]}
+        classes = client.get("/api/about").json()["classes"]
+        for word, of in marked.items():
+            assert word in WORDS[classes[item[of]]]
+        assert marked
+        client.session.shown.prefer(np.ones(160, bool))
+        groups = client.get("/api/near", params={"row": item["row"]}).json()
+        assert all(len(x["samples"]) == 4 and x["samples"][0]["texts"] for x in groups)
+        before = client.session.shown.same.fingerprint()
+    changed = tickets()
+    changed.loc[3, "description"] += "!"
+    changed.to_csv(tmp_path / "t.csv", index=False)
+    assert Shown(SavedAudit.open(tmp_path / "audit")).same.fingerprint() != before
 
 
 def test_moved_data_are_refused_and_decisions_kept(tmp_path, page):

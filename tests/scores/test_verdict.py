@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from abstain.errors import AbstainError
+from abstain.scores.curve import Learnt
 from abstain.scores.evidence import UNKNOWN, Evidence
-from abstain.scores.verdict import Learnt, fit_curve, judge
+from abstain.scores.verdict import judge
 
 LEARNT = Learnt.load()
 
@@ -37,6 +37,14 @@ def drawn_set(seed, samples=3000, learnt=LEARNT):
     odds = np.clip(rng.normal(1.5, 2, samples), -4.6, 4.6)
     wrong = rng.random(samples) < expit(offset - slope * odds)
     return evidence_of(odds), np.zeros(samples, np.int64), wrong
+
+
+def with_pairs(evidence, classes):
+    """Every pair of given class and rival as often as any other: evidence, given labels, rivals."""
+    rows = np.arange(len(evidence))
+    given = rows % classes
+    rival = (given + 1 + rows // classes % (classes - 1)) % classes
+    return replace(evidence, rival=rival.astype(np.int32)), given, rival
 
 
 def test_p_wrong_is_the_logistic_curve_of_the_evidence():
@@ -101,16 +109,18 @@ def test_where_nothing_is_doubted_nothing_is_flagged():
         assert not found.is_label_issue.any()
 
 
-def test_one_typing_error_does_not_turn_the_verdict_over():
-    evidence, given, _ = drawn_set(5)
-    before = judge(evidence, given, 2)
+@pytest.mark.parametrize(("classes", "most"), [(2, 1.9), (10, 1.7)])
+def test_one_typing_error_does_not_turn_the_verdict_over(classes, most):
+    evidence, given, rival = with_pairs(drawn_set(5)[0], classes)
+    before = judge(evidence, given, classes)
     best = int(np.argmax(evidence.log_odds))
-    after = judge(evidence, given, 2, {best: 1})
-    assert after.rate.value < 1.7 * before.rate.value
+    after = judge(evidence, given, classes, {best: int(rival[best])})
+    assert after.rate.value < most * before.rate.value
     assert after.is_label_issue.mean() < 0.5
     # Among twenty answers that are as expected it hardly matters.
-    right = {int(k): 0 for k in np.argsort(evidence.log_odds)[-20:-1]}
-    assert judge(evidence, given, 2, {**right, best: 1}).rate.value < 1.15 * before.rate.value
+    answers = {int(k): int(given[k]) for k in np.argsort(evidence.log_odds)[-20:-1]}
+    answers[best] = int(rival[best])
+    assert judge(evidence, given, classes, answers).rate.value < 1.15 * before.rate.value
 
 
 def test_the_transition_counts_wrong_labels_for_their_rivals():
@@ -135,45 +145,6 @@ def test_of_a_sample_that_was_never_seen_only_the_rate_is_known():
 # ── Reviewed labels ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_curve_is_the_posterior_mode():
-    rng = np.random.default_rng(0)
-    odds = rng.normal(0, 2, 60)
-    wrong = rng.random(60) < expit(0.5 - 1.5 * odds)
-    found = fit_curve(LEARNT, 0.2, odds, wrong)
-    prior = np.array([LEARNT.intercept + 0.2 * LEARNT.memorised, LEARNT.log_slope])
-    spread = np.array([LEARNT.offset_spread, LEARNT.slope_spread])
-
-    crowd = np.array([(np.floor(odds) == np.floor(x)).sum() for x in odds])
-    weight = 1 / (1 + LEARNT.shape_spread**2 / 4 * crowd)
-
-    def cost(place):
-        z = place[0] - np.exp(place[1]) * odds
-        answer = 0.98 * expit(z) + 0.02 * expit(-z)  # of a hundred answers two are slips
-        likelihood = weight @ np.where(wrong, np.log(answer), np.log(1 - answer))
-        return (((place - prior) / spread) ** 2).sum() / 2 - likelihood
-
-    best = minimize(cost, prior, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}).x
-    np.testing.assert_allclose([found.offset, found.log_slope], best, atol=1e-4)
-
-
-def test_without_reviews_the_curve_is_the_one_that_was_learnt():
-    curve = fit_curve(LEARNT, 0.0)
-    assert curve.offset == LEARNT.intercept
-    np.testing.assert_allclose(
-        curve.covariance, np.diag([LEARNT.offset_spread**2, LEARNT.slope_spread**2])
-    )
-
-
-@pytest.mark.parametrize("wrong", [0.0, 1.0])
-def test_answers_that_are_all_alike_never_turn_the_order_around(wrong):
-    """The worst are all right: then the rest is no worse, whatever a straight line would say."""
-    curve = fit_curve(LEARNT, 0.0, np.linspace(-4.5, -3, 200), np.full(200, wrong))
-    p = expit(curve.logits(np.array([-4.0, 0.0, 4.0])))
-    assert p[0] > p[1] > p[2]
-    before = expit(fit_curve(LEARNT, 0.0).logits(np.array([-4.0])))
-    assert (p[0] > before) == bool(wrong)
-
-
 def test_intervals_cover_as_often_as_they_say_before_and_after_reviews():
     """On data sets drawn by the very model: worst-first reviews do not pass for a random sample."""
     covered = {0: [], 60: []}
@@ -190,6 +161,83 @@ def test_intervals_cover_as_often_as_they_say_before_and_after_reviews():
     assert 0.84 < np.mean(covered[0]) < 0.96
     assert 0.84 < np.mean(covered[60]) < 0.97
     assert np.mean(errors[60]) < 0.9 * np.mean(errors[0])
+
+
+def test_reviews_of_pairs_change_the_order_of_open_labels():
+    """0 → 1 was right in all reviews, 2 → 3 wrong: equal evidence is no longer equal doubt."""
+    given, rival = np.repeat([0, 2], 40), np.repeat([1, 3], 40)
+    evidence = evidence_of(np.tile(np.linspace(-3, -1, 40), 2), rival)
+    before = judge(evidence, given, 4)
+    assert (before.given[before.order[:20]] == 0).sum() == 10
+    reviewed = dict.fromkeys(range(15), 0) | {40 + k: 3 for k in range(15)}
+    after = judge(evidence, given, 4, reviewed)
+    assert (after.given[after.order[:10]] == 2).all()
+    assert after.is_label_issue[55]
+    assert after.per_class[2].value > before.per_class[2].value
+    assert after.per_class[0].value < before.per_class[0].value
+
+
+def test_a_decision_on_one_pair_does_not_change_others_among_themselves():
+    rng = np.random.default_rng(2)
+    evidence, given, rival = with_pairs(evidence_of(rng.normal(0, 2, 400)), 4)
+    rows = np.flatnonzero((given == 0) & (rival == 1))[:20].tolist()
+    found = judge(evidence, given, 4, dict.fromkeys(rows, 1))
+    others = (given != 0) | (rival != 1)
+    np.testing.assert_array_equal(
+        found.doubts[others], found.curve.logits(evidence.log_odds)[others]
+    )
+    assert (found.doubts > found.curve.logits(evidence.log_odds))[~others].all()
+
+
+@settings(deadline=None, max_examples=30)
+@forall(seed=st.integers(0, 10_000), reviews=st.integers(0, 60))
+def test_numbering_classes_otherwise_changes_nothing(seed, reviews):
+    rng = np.random.default_rng(seed)
+    evidence, given, rival = with_pairs(evidence_of(rng.normal(0, 2, 300)), 5)
+    rows = rng.permutation(300)[:reviews]
+    answers = np.where(rng.random(reviews) < 0.5, given[rows], rival[rows])
+    other = rng.permutation(5)
+    one = judge(evidence, given, 5, dict(zip(rows.tolist(), answers.tolist(), strict=True)))
+    two = judge(
+        replace(evidence, rival=other[rival].astype(np.int32)),
+        other[given],
+        5,
+        dict(zip(rows.tolist(), other[answers].tolist(), strict=True)),
+    )
+    np.testing.assert_allclose(two.logits, one.logits, rtol=1e-4, atol=1e-5)
+    for found, expected in [(two.unseen, one.unseen)] + [
+        (two.per_class[other[k]], one.per_class[k]) for k in range(5)
+    ]:
+        ends = [(x.low, x.value, x.high) for x in (found, expected)]
+        np.testing.assert_allclose(*ends, rtol=1e-4)
+
+
+def test_intervals_cover_where_pairs_differ_as_was_learnt():
+    """On data sets drawn by the model, of four classes: all labels, and those of a class."""
+    covered, of_classes = [], []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        evidence, given, rival = with_pairs(drawn_set(seed)[0], 4)
+        offset = LEARNT.intercept + LEARNT.offset_spread * rng.normal()
+        slope = math.exp(LEARNT.log_slope + 0.3 * rng.normal())
+        shift = LEARNT.class_spread * rng.normal(size=(4, 4))[given, rival]
+        wrong = rng.random(len(given)) < expit(offset + shift - slope * evidence.log_odds)
+        rows = rng.permutation(len(given))[:200].tolist()
+        reviewed = {k: int(rival[k] if wrong[k] else given[k]) for k in rows}
+        found = judge(evidence, given, 4, reviewed)
+        covered.append(wrong[~found.is_reviewed].sum() in found.unseen)
+        of_classes += [wrong[given == k].mean() in found.per_class[k] for k in range(4)]
+    assert np.mean(covered) > 0.86
+    assert 0.86 < np.mean(of_classes) < 0.97
+
+
+def test_labels_beyond_any_doubt_have_an_interval_too():
+    """P(wrong) that rounds to 1 moves with nothing."""
+    learnt = replace(LEARNT, intercept=40.0)
+    given, reviewed = np.zeros(30, np.int64), {0: 1, 1: 1}
+    found = judge(evidence_of(np.full(30, -3.0)), given, 2, reviewed, learnt)
+    assert found.unseen.value == pytest.approx(28)
+    assert found.per_class[0].high == pytest.approx(1)
 
 
 def test_once_all_labels_are_reviewed_nothing_is_uncertain():

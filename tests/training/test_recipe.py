@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 
 from abstain.errors import AbstainError
-from abstain.training.recipe import METHODS, Recipe
+from abstain.training.methods import METHODS
+from abstain.training.recipe import Recipe
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -39,7 +40,7 @@ def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
 
 
 def test_given_settings_are_kept():
-    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False)
+    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False, finetune=False)
     assert recipe.resolved(num_samples=99, num_classes=5) == recipe
 
 

@@ -1,6 +1,7 @@
 """From any source to a trained model and a folder that describes it completely.
 
-Tests of run.py, run_sources.py, run_folder.py, network.py and trained.py.
+Tests of run.py, prepared.py, setup.py, task.py, agreement.py, reports.py, run_sources.py,
+run_folder.py, network.py and trained.py.
 """
 
 import json

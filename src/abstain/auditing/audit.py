@@ -40,10 +40,16 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
-from abstain.training.recipe import Recipe, recipe_or_default
+from abstain.training.recipe import Recipe
 from abstain.training.run import train
 from abstain.training.run_folder import RunFolder
-from abstain.training.run_sources import check_options, reading, recalled, remembered
+from abstain.training.run_sources import (
+    check_options,
+    reading,
+    recalled,
+    recipe_or_default,
+    remembered,
+)
 from abstain.training.trained import Trained
 
 
@@ -58,6 +64,7 @@ def audit(
     model: torch.nn.Module | None = None,
     backbone: str | None = None,
     finetune: bool | None = None,
+    budget: float | str | None = None,
     test: object = None,
     check: Sequence[str] | None = None,
     reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
@@ -84,7 +91,10 @@ def audit(
         model: A torch classifier of your own, as for `abstain.train`.
         backbone: The pretrained network by whose features images and texts are seen, as for
             `abstain.train`; `auto` by default.
-        finetune: Whether the backbone of images is trained too, as for `abstain.train`.
+        finetune: Whether the backbone of images is trained too, as for `abstain.train`; by default
+            where that is better on held-out labels, and the budget allows it.
+        budget: Time for the training, features included: seconds, or a text such as "10m", as for
+            `abstain.train`.
         test: A source whose labels are right, for the training curves only.
         check: What else to look for: names of `abstain.checks.check.ALL` (duplicates, outliers, …);
             `["labels"]` for nothing else. By default everything, but of more than 20,000 samples
@@ -134,15 +144,16 @@ def audit(
     trained = None
     if probabilities is None:
         chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
-        settings = {"folder": folder, "model": model, "resume": resume, "show": show}
-        settings["backbone"] = backbone
-        trained, data, sources = _train(sources, chosen, {**settings, "save_every": save_every})
+        settings: dict[str, Any] = {"folder": folder, "model": model, "resume": resume}
+        settings |= {"backbone": backbone, "budget": budget}
+        settings |= {"show": show, "save_every": save_every}
+        trained, data, sources = _train(sources, chosen, settings)
         held_out = trained.held_out
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
         numbers = features if are_numbers(features) else None
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
-        of_training["finetune"] = finetune
+        of_training |= {"finetune": finetune, "budget": budget}
         _check_trainless({**of_training, "resume": resume or None}, folder)
         data = _load(sources)
         given = data.given.numpy()

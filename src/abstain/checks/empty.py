@@ -30,8 +30,10 @@ def _filled(data: LabeledData, measures: Measures | None) -> Floats:
         assert measures is not None
         return (measures.contrast > 0).astype(np.float32)
     if data.kind == "table":
-        parts = [1 - rows.isnan().float().mean(dim=1) for rows in blocks(data.inputs)]
-        return torch.cat(parts).numpy()
+        parts = [(~rows.isnan()).sum(dim=1) for rows in blocks(data.inputs)]
+        texts = [torch.from_numpy(_filled(data.of_texts(name), None)) for name in data.texts]
+        columns = len(torch.as_tensor(data.inputs[0])) + len(texts)
+        return torch.div(sum(texts, start=torch.cat(parts)), columns).numpy()
     everything = range(len(data))
     parts_of_texts = (take(data.inputs, everything[k : k + BLOCK]) for k in everything[::BLOCK])
     return np.array([bool(str(x).strip()) for part in parts_of_texts for x in part], np.float32)

@@ -58,7 +58,8 @@ def audit(
         typer.Option(help="Noise rate, which --method aes needs.", rich_help_panel=TRAINING),
     ] = None,
     backbone: options.Backbone = None,
-    finetune: options.Finetune = False,
+    finetune: options.Finetune = None,
+    budget: options.Budget = None,
     augment: options.Augment = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
@@ -104,7 +105,7 @@ def audit(
     """
     settings = options_given(
         rate=rate, backbone=backbone, model=model, epochs=epochs, batch=batch, precision=precision,
-        finetune=finetune or None, augment=augment, learning_rate=learning_rate,
+        finetune=finetune, augment=augment, learning_rate=learning_rate,
         flip=flip, flip_kind=flip_kind,
         seed_noise=seed, seed_init=seed, seed_order=seed,
     )  # fmt: skip
@@ -122,7 +123,7 @@ def audit(
             resume=None,
         )
     if resume is not None:
-        if settings or reading or out or method or dry_run or check:
+        if settings or reading or out or method or dry_run or check or budget:
             raise AbstainError(
                 "takes all settings from its folder",
                 argument="resume",
@@ -142,15 +143,19 @@ def audit(
         again: dict[str, Any] = {"resume": True, "reviewed": answers}
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         return
-    from abstain.training.recipe import DEFAULT_METHOD, Recipe
+    from abstain.training.methods import DEFAULT_METHOD
+    from abstain.training.recipe import Recipe
 
     recipe = Recipe.of(method or DEFAULT_METHOD, **settings).until_settled()
     if dry_run:
-        show_recipe(source, recipe, reading, as_json=as_json)
+        show_recipe(source, recipe, reading, budget, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
     names = None if check is None else [name.strip() for name in check.split(",")]
-    _audit(source, recipe, place, save_every=save_every, as_json=as_json, check=names, **reading)
+    _audit(
+        source, recipe, place, save_every=save_every, as_json=as_json, check=names, budget=budget,
+        **reading,
+    )  # fmt: skip
 
 
 def _audit(
@@ -179,8 +184,6 @@ def _audit(
 
 
 def _print(verdict: "Audit", report: Path) -> None:
-    from abstain.embed.encoder import BackboneEncoder
-    from abstain.embed.finetuning import FineTuningEncoder
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -196,9 +199,10 @@ def _print(verdict: "Audit", report: Path) -> None:
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {}
-    encoder = verdict.trained and verdict.trained.encoder
-    if isinstance(encoder, BackboneEncoder | FineTuningEncoder):
-        lines["seen by"] = encoder.seen_by
+    if verdict.trained and verdict.trained.encoder.seen_by:
+        lines["seen by"] = verdict.trained.encoder.seen_by
+    if verdict.trained and verdict.trained.finetuning:
+        lines["fine-tuning"] = verdict.trained.finetuning.reason
     lines |= {
         "labels flagged": count(verdict.flagged),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),

@@ -91,11 +91,20 @@ Backbone: TypeAlias = Annotated[
     ),
 ]
 Finetune: TypeAlias = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--finetune",
-        help="Train the backbone of images too: better, and for a GPU (8 epochs by default, "
-        "learning rate 0.003, for the backbone a fifth of it).",
+        "--finetune/--no-finetune",
+        help="Train the backbone of images too, or never (8 epochs by default, learning rate "
+        "0.003, for the backbone a fifth of it); by default where --budget allows to try it and "
+        "held-out labels show that it is better.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Budget: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Time for the training, features included, in which fine-tuning may be tried: 90s, "
+        "10m, 1h30m; by default 10m on a GPU, and 0, never, on a CPU.",
         rich_help_panel=TRAINING,
     ),
 ]

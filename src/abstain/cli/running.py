@@ -62,19 +62,36 @@ def new_folder(source: object, what: str, where: str = "runs") -> Path:
     return Path(where) / f"{stem}-{what}-{moment}"
 
 
-def show_recipe(source: Any, recipe: Any, options: dict[str, Any], *, as_json: bool) -> None:  # noqa: ANN401
+def show_recipe(
+    source: Any,  # noqa: ANN401
+    recipe: Any,  # noqa: ANN401
+    options: dict[str, Any],
+    budget: str | None,
+    *,
+    as_json: bool,
+) -> None:
     """What would be run, with everything filled in from the data."""
+    import torch
+
     from abstain.data import fit_encoder
+    from abstain.embed.choice import BUDGET
     from abstain.embed.names import NONE
     from abstain.models import default_model
-    from abstain.training.run_sources import load_for, wanted_backbone
+    from abstain.support.duration import spoken
+    from abstain.training.prepared import load_for
+    from abstain.training.run_sources import wanted_backbone
+    from abstain.training.trial import budget_seconds, planned
 
     sources = {"train": source, "test": None, "options": options}
-    loaded = load_for(sources, wanted_backbone(recipe, None))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    seconds = budget_seconds(budget, device)
+    loaded = load_for(sources, wanted_backbone(recipe, None), budget=seconds or BUDGET)
     data, backbone = loaded.data, loaded.backbone.name
-    numbers = data.kind == "table" or backbone != NONE
-    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes, numbers=numbers)
-    values = {**recipe.as_json(), "backbone": backbone}
+    trial = planned(recipe, loaded, seconds)
+    recipe = loaded.resolved(recipe)
+    values = recipe.as_json()
+    if trial is not None:
+        values["finetune"] = f"tried within {spoken(seconds)}"
     by_default = (
         default_model(data.kind, fit_encoder(data).input_shape)
         if backbone == NONE

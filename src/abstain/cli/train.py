@@ -117,7 +117,8 @@ def train(
         typer.Option(help="Epochs without improvement before ves stops.", rich_help_panel=_METHOD),
     ] = None,
     backbone: options.Backbone = None,
-    finetune: options.Finetune = False,
+    finetune: options.Finetune = None,
+    budget: options.Budget = None,
     augment: options.Augment = None,
     model: options.Model = None,
     epochs: options.Epochs = None,
@@ -179,7 +180,7 @@ def train(
         payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
         patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch,
         optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
-        schedule=schedule, clip=clip, finetune=finetune or None, augment=augment,
+        schedule=schedule, clip=clip, finetune=finetune, augment=augment,
         precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
         seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
     )  # fmt: skip
@@ -192,7 +193,7 @@ def train(
             "give one of SOURCE, --resume RUN and --from RUN; see abstain train --help"
         )
     if resume is not None:
-        if settings or reading or out or method or test or dry_run:
+        if settings or reading or out or method or test or dry_run or budget:
             raise AbstainError(
                 "takes all settings from its folder",
                 argument="resume",
@@ -201,6 +202,13 @@ def train(
             )
         _train(resume=resume, save_every=save_every, as_json=as_json)
         return
+    if from_ is not None and budget is not None:
+        raise AbstainError(
+            f"must be left out where a run is repeated as it was, got {budget}",
+            argument="budget",
+            remedy="{finetune} trains its backbone too",
+            finetune=True,
+        )
     recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
     # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
     if seed_noise is not None and flip is None and not recipe.flip:
@@ -215,12 +223,12 @@ def train(
             from abstain.data.source_options import divided
 
             reading, _ = divided(reading, source, test)
-        show_recipe(source, recipe, reading, as_json=as_json)
+        show_recipe(source, recipe, reading, budget, as_json=as_json)
         return
     folder = out or new_folder(source, recipe.method)
     _train(
         source, recipe, test=test, folder=folder, save_every=save_every, as_json=as_json,
-        **reading,
+        budget=budget, **reading,
     )  # fmt: skip
 
 
@@ -233,7 +241,8 @@ def _resolve(
     reading: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
     """Recipe and sources, as given or as in another run."""
-    from abstain.training.recipe import DEFAULT_METHOD, Recipe
+    from abstain.training.methods import DEFAULT_METHOD
+    from abstain.training.recipe import Recipe
 
     if from_ is None:
         return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
@@ -259,8 +268,9 @@ def _resolve(
         )
     if "model" in settings:  # which learns from the inputs themselves, unless both are given
         settings = {"backbone": "auto", **settings}
-    if settings.get("finetune") and not about["recipe"].get("finetune"):
-        settings = {"model": None, **settings}  # it was one for features that do not change
+    tuned = bool(about["recipe"].get("finetune"))
+    if settings.get("finetune", tuned) != tuned:
+        settings = {"model": None, **settings}  # it was one for what the other learns from
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
     return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}
@@ -295,6 +305,8 @@ def _train(
     for name, text in _FIGURES.items():
         if name in summary and (bets or name != "stake"):
             console.print(f"  {text:<42} {_percent(summary[name]):>7}")
+    if trained.finetuning:
+        console.print(f"  {'fine-tuning':<42} {trained.finetuning.reason}", soft_wrap=True)
     for line in (
         f"  {'the run, its model and its history':<42} {place}",
         f"Use it: abstain predict {quote(str(place))} SOURCE --output predictions.csv",

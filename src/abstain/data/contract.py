@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, overload
 
+import numpy as np
 from torch import Tensor
 
 from abstain.errors import DataError
@@ -70,6 +71,11 @@ class LabeledData:
     """Columns whose numbers are days since 1970."""
     unknown: tuple[str, ...] = ()
     """Columns with categories that the training did not have, with these; they count as missing."""
+    texts: Mapping[str, Inputs] = field(default_factory=dict)
+    """Of a table, its columns of free text beside those of the inputs: a text for each sample.
+
+    It is empty where the table has none.
+    """
     weights: Tensor | None = None
     """float32 (N): how much each sample counts in training; None where all count alike."""
     word_vectors: Path | None = None
@@ -88,6 +94,7 @@ class LabeledData:
             sizes["weights"] = len(self.weights)
         if self.shown is not None:
             sizes["shown"] = len(self.shown)
+        sizes |= {name: len(texts) for name, texts in self.texts.items()}
         if len(set(sizes.values())) > 1:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
 
@@ -122,6 +129,37 @@ class LabeledData:
         if column in self.dates:
             return str(date(1970, 1, 1) + timedelta(days=math.floor(value)))
         return self.categories[column][int(value)] if column in self.categories else value
+
+    def row(self, index: int) -> dict[str, float | str | None]:
+        """A row of a table as people read it, by the names of its columns, texts last.
+
+        >>> import torch
+        >>> data = LabeledData(inputs=torch.tensor([[0.69]]), given=torch.tensor([0]),
+        ...                    classes=("yes",), ids=("a",), kind="table", columns=("size",),
+        ...                    texts={"note": ["as new"]})
+        >>> data.row(0)
+        {'size': 0.69, 'note': 'as new'}
+        """
+        # As it was written, 0.69: in double precision single is 0.6899999976158142.
+        values = [float(str(x)) for x in np.asarray(self.inputs[index], dtype=np.float32)]
+        names = self.columns or [f"column {k}" for k in range(len(values))]
+        texts = {name: str(column[index]) or None for name, column in self.texts.items()}
+        return {**dict(zip(names, self.named(values), strict=True)), **texts}
+
+    def of_texts(self, column: str) -> "LabeledData":
+        """The texts of one column as data of their own: what a backbone is given."""
+        return replace(
+            self,
+            inputs=self.texts[column],
+            kind="text",
+            name=f"{column!r} of {self.name}",
+            columns=(column,),
+            categories={},
+            dates=(),
+            unknown=(),
+            texts={},
+            shown=None,
+        )
 
     @property
     def as_shown(self) -> "LabeledData":

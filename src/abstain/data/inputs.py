@@ -69,8 +69,8 @@ def check_finite(
 def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     """A number per sample, equal where the inputs are: 64 bits, so that chance makes no pairs.
 
-    Texts are compared without their case and spacing; images that are decoded lazily by the bytes
-    of their files, which saves decoding them all again.
+    Texts, also those of a table, are compared without their case and spacing; images that are
+    decoded lazily by the bytes of their files, which saves decoding them all again.
 
     >>> import torch
     >>> data = LabeledData(inputs=["Fine film", "fine  film", "bad"], given=torch.tensor([0, 1, 1]),
@@ -79,8 +79,9 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     >>> bool(first == second), bool(first == third)
     (True, False)
     """
-    everything = range(len(data))
-    digests = (blake2b(_plain(x, data), digest_size=8).digest() for x in contents(data, everything))
+    parts = [data, *(data.of_texts(name) for name in data.texts)]
+    samples = zip(*(_plain(part) for part in parts), strict=True)
+    digests = (blake2b(b"\0".join(sample), digest_size=8).digest() for sample in samples)
     return np.frombuffer(b"".join(digests), dtype=np.int64)
 
 
@@ -105,9 +106,11 @@ def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
                 yield np.asarray(sample).tobytes()
 
 
-def _plain(content: bytes, data: LabeledData) -> bytes:
-    """A text without case and spacing; anything else as it is."""
-    if data.kind != "text":
-        return content
-    text = content.decode("utf-8", "surrogatepass")
-    return " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
+def _plain(data: LabeledData) -> Iterator[bytes]:
+    """Texts without case and spacing; anything else as it is."""
+    for content in contents(data, range(len(data))):
+        if data.kind == "text":
+            text = content.decode("utf-8", "surrogatepass")
+            yield " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
+        else:
+            yield content

@@ -42,6 +42,7 @@ def load(
     skip_bad: bool = False,
     classes: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
+    texts: Sequence[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     labelled: bool = True,
     image_size: int | tuple[int, int] | None = None,
@@ -61,11 +62,11 @@ def load(
             a single file, is its own `train`.
         label: the label column, or the key of an `.npz`; "label" by default.
         features: the feature columns; found by looking by default. In a table, text that repeats
-            counts as categories, a date as a number, and values may be missing. Or numbers to train
-            on instead of the source's own inputs, such as embeddings: an array (samples, columns)
-            or the name of an `.npy`, in the order of the source. The source's own inputs are then
-            only shown (`LabeledData.shown`): images may differ in size or be missing, and a table
-            needs no columns but its labels.
+            counts as categories, other text is for a backbone (`LabeledData.texts`), a date is a
+            number, and values may be missing. Or numbers to train on instead of the source's own
+            inputs, such as embeddings: an array (samples, columns) or the name of an `.npy`, in the
+            order of the source. The source's own inputs are then only shown (`LabeledData.shown`):
+            images may differ in size or be missing, and a table needs no columns but its labels.
         ignore: columns that are no features, such as a number for each customer.
         weights: how much each sample is to count in training: a column (or the key of an `.npz`),
             or a file: a table with the columns id and weight, or an `.npy` in order.
@@ -73,6 +74,7 @@ def load(
         skip_bad: leave unreadable images out and record them in `skipped`.
         classes: the training classes, to number those of another split in the same way.
         categories: the training categories, by column, to number those of another table likewise.
+        texts: the training's columns of free text, to read those of another table likewise.
         cache_dir: where decoded data are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         labelled: False reads data without labels; `given` is then all −1.
         image_size: scale images to this height and width; those of several sizes are scaled to
@@ -96,6 +98,7 @@ def load(
         features=None if has_numbers else _columns("features", features),
         ignore=_columns("ignore", ignore) or (),
         categories=categories,
+        texts=None if texts is None else tuple(texts),
         weights=None if weights is None or is_weight_file(weights) else os.fspath(weights),
         data_dir=None if data_dir is None else Path(data_dir).expanduser(),
         cache=cache_folder(cache_dir),

@@ -25,6 +25,8 @@ class Options:
     """Columns that are no features."""
     categories: Mapping[str, Sequence[str]] | None = None
     """Those of the training data, by column, to number others in the same way."""
+    texts: tuple[str, ...] | None = None
+    """The training's columns of free text; None finds them by looking."""
     weights: str | None = None
     """The column of weights, which is no feature."""
     data_dir: Path | None = None

@@ -44,7 +44,10 @@ def write_features(
     data = load(source, own_size=True, **options)
     if data.kind == "table":
         raise AbstainError(
-            f"must hold images or texts, got numbers from {data.name}", argument="source"
+            f"must hold images or texts, got a table, {data.name}",
+            argument="source",
+            remedy="choose one column of texts with {features}" if data.texts else "",
+            features=next(iter(data.texts), None),
         )
     choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
     if choice.name == NONE:

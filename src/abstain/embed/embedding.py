@@ -1,6 +1,7 @@
 """From data to features: decoded ahead, embedded in batches, kept in shards."""
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ from abstain.support.wording import many
 _log = logging.getLogger(__name__)
 _BATCH = {"cuda": 256, "cpu": 32}
 _TEXTS = 1024
+_TIMED = {"cuda": 256, "cpu": 16}
 _AHEAD = 4
 """Batches that are decoded while the network works on one."""
 
@@ -109,6 +111,22 @@ def embed(
     features = Features(tuple(shards), len(data), 0)
     columns = features[0].shape[0] if len(data) else 0
     return Features(tuple(shards), len(data), columns)
+
+
+def seconds_to_embed(
+    data: LabeledData, backbone: Backbone, *, device: torch.device | None = None
+) -> float:
+    """About what the features of all samples take, by the second of two equal batches."""
+    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    batch = Batch(min(len(data), _TIMED[device.type]))
+    seconds = math.inf
+    with _decoders() as pool:
+        for _ in range(2):  # in the first the device gets ready
+            began = time.perf_counter()
+            rows = range(batch.size)
+            _features(data.inputs, backbone, rows, device, batch, pool, Cost(), lambda _: None)
+            seconds = time.perf_counter() - began
+    return seconds / batch.size * len(data)
 
 
 @dataclass

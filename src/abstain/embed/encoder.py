@@ -18,7 +18,8 @@ from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbone import Backbone, ImageBackbone
 from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
-from abstain.embed.names import backbone_named
+from abstain.embed.joined import JoinedEncoder, as_table
+from abstain.embed.names import backbone_again
 from abstain.errors import DataError
 
 
@@ -41,26 +42,19 @@ class BackboneEncoder(Encoder):
         """Embed the training part, and take mean and spread of its features."""
         if isinstance(backbone, ImageBackbone):
             backbone = backbone.for_data(data)
-        rows = _rows(embed(data, backbone, show=show))
-        table = TableEncoder.fit(_as_table(data, rows))
+        rows = embed(data, backbone, show=show).within(MEMORY_BUDGET)
+        table = TableEncoder.fit(as_table(data, rows))
         return cls(backbone, table, data.columns, reason, show)
 
     @classmethod
     def restore(cls, about: dict[str, Any], folder: Path) -> "BackboneEncoder":
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
-        backbone = backbone_named(about["backbone"], about["of"])
-        if isinstance(backbone, ImageBackbone):
-            backbone = backbone.at(about["size"])
-        if backbone.identity != about["identity"]:
-            raise DataError(
-                f"{folder} must find the backbone that it was trained with, {about['identity']}, "
-                f"got {backbone.identity}; install the version of then, or train again"
-            )
+        backbone = backbone_again(about, about["of"], folder)
         table = TableEncoder.restore(about["table"])
         return cls(backbone, table, tuple(about["columns"]), about["reason"])
 
     @property
-    def seen_by(self) -> str:
+    def seen_by(self) -> str:  # type: ignore[override]
         """By what inputs are seen, and why."""
         return f"{self.backbone.name}, {self.reason}"
 
@@ -83,7 +77,8 @@ class BackboneEncoder(Encoder):
         """The features, from the cache where they are there; lazy where they do not fit."""
         if isinstance(data, LabeledData):
             self.check_kind(data)
-            return self.table.encode(_rows(embed(data, self.backbone, show=self.show)))
+            features = embed(data, self.backbone, show=self.show)
+            return self.table.encode(features.within(MEMORY_BUDGET))
         return super().encode(data)
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
@@ -94,11 +89,9 @@ class BackboneEncoder(Encoder):
         features = self.backbone.features([sample], torch.device("cpu"))
         return self.table.encode_one(features[0], range(features.shape[1]))
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write encoder.json; the weights stay where they are installed."""
-        place = Path(folder)
-        self.table.save(place)
-        about = {
+    def about(self) -> dict[str, Any]:
+        """Its backbone, whose weights stay where they are installed, and its features' spread."""
+        return {
             "kind": "backbone",
             "of": self.kind,
             "backbone": self.backbone.name,
@@ -106,9 +99,8 @@ class BackboneEncoder(Encoder):
             "size": getattr(self.backbone, "size", None),
             "columns": self.columns,
             "reason": self.reason,
-            "table": json.loads((place / FILE).read_text(encoding="utf-8")),
+            "table": self.table.about(),
         }
-        (place / FILE).write_text(json.dumps(about), encoding="utf-8")
 
 
 def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
@@ -118,6 +110,8 @@ def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
         about = json.loads(path.read_text(encoding="utf-8"))
         if about["kind"] == "backbone":
             return BackboneEncoder.restore(about, Path(folder))
+        if about["kind"] == "joined":
+            return JoinedEncoder.restore(about, Path(folder))
         if about["kind"] == "finetuning":
             return FineTuningEncoder.restore(about, Path(folder))
     except DataError:
@@ -125,16 +119,3 @@ def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # what is wrong with it is said where plain encoders are read
     return load_encoder(folder)
-
-
-def _rows(features: Any) -> Inputs:  # noqa: ANN401
-    """Features in memory where they fit."""
-    fits = features.bytes_in_memory <= MEMORY_BUDGET
-    rows: Inputs = features.in_memory() if fits else features
-    return rows
-
-
-def _as_table(data: LabeledData, rows: Inputs) -> LabeledData:
-    return LabeledData(
-        inputs=rows, given=data.given, classes=data.classes, ids=data.ids, kind="table"
-    )

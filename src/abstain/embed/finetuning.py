@@ -1,6 +1,5 @@
 """A backbone that is trained too: images in, its features, and a new last layer behind them."""
 
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.data.readers.images import LazyImages
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbone import Backbone, ImageBackbone
-from abstain.embed.names import backbone_named
+from abstain.embed.names import backbone_again
 from abstain.errors import AbstainError, DataError
 
 _SMALL_IMAGE, _SMALL_INPUT = 64, 128
@@ -71,18 +70,12 @@ class FineTuningEncoder(Encoder):
     @classmethod
     def restore(cls, about: dict[str, Any], folder: Path) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        backbone = backbone_named(about["backbone"], "image")
+        backbone = backbone_again(about, "image", folder)
         assert isinstance(backbone, ImageBackbone)
-        backbone = backbone.at(about["size"])
-        if backbone.identity != about["identity"]:
-            raise DataError(
-                f"{folder} must find the backbone that it was trained with, {about['identity']}, "
-                f"got {backbone.identity}; install the version of then, or train again"
-            )
         return cls(backbone, tuple(about["columns"]), about["reason"])
 
     @property
-    def seen_by(self) -> str:
+    def seen_by(self) -> str:  # type: ignore[override]
         """By what images are seen, and why."""
         return f"{self.backbone.name}, fine-tuned, {self.reason}"
 
@@ -117,9 +110,9 @@ class FineTuningEncoder(Encoder):
         """Scaled and normalised."""
         return self.backbone.normalised(batch)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write encoder.json; the weights are those of the model."""
-        about = {
+    def about(self) -> dict[str, Any]:
+        """Its backbone; the weights are those of the model."""
+        return {
             "kind": "finetuning",
             "backbone": self.backbone.name,
             "identity": self.backbone.identity,
@@ -127,7 +120,6 @@ class FineTuningEncoder(Encoder):
             "columns": self.columns,
             "reason": self.reason,
         }
-        (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if isinstance(inputs, Tensor):
@@ -164,6 +156,11 @@ def _checked(images: Tensor) -> Tensor:
     return images
 
 
+def is_trainable(backbone: Backbone) -> bool:
+    """Whether it is a torch module for images, with weights."""
+    return isinstance(backbone, ImageBackbone) and any(True for _ in backbone.network.parameters())
+
+
 def _check_trainable(data: LabeledData, backbone: Backbone) -> None:
     if data.kind != "image":
         raise AbstainError(
@@ -171,8 +168,7 @@ def _check_trainable(data: LabeledData, backbone: Backbone) -> None:
             f"{data.kind}s",
             argument="finetune",
         )
-    network = backbone.network if isinstance(backbone, ImageBackbone) else nn.Identity()
-    if not any(True for _ in network.parameters()):
+    if not is_trainable(backbone):
         raise AbstainError(
             f"must be left out for {backbone.name}, which is no torch module with weights to train",
             argument="finetune",

@@ -1,10 +1,12 @@
 """Backbones of the libraries of the field: timm, transformers, sentence-transformers, open_clip.
 
-Weights come from the hub, once, or from a folder: `hf:FOLDER`, `st:FOLDER`. Each backbone keeps its
+Weights come from the hub, once, or from a folder: `timm:FOLDER`, `hf:FOLDER`, `st:FOLDER`,
+`clip:FOLDER`. What the cache of the hub has is taken from there, as it is. Each backbone keeps its
 own preprocessing and pooling.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,6 +24,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
+from abstain.embed.cached import cached_folder
 from abstain.embed.transformer import encoder_of, quiet_loading, without_truncation
 from abstain.errors import AbstainError
 
@@ -33,7 +36,7 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     _check_kind(name, kind, "image")
     timm = _library("timm", name)
     with _found(name):
-        network = timm.create_model(model, pretrained=True, num_classes=0)
+        network = timm.create_model(_with_scheme(model), pretrained=True, num_classes=0)
     about = timm.data.resolve_model_data_config(network)
     return ImageBackbone(
         name,
@@ -46,15 +49,29 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     )
 
 
-def _check_folder(model: str) -> None:
-    """What looks like a path must be one: a library would look for it on the hub."""
-    if model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
+def _on_this_machine(model: str) -> str:
+    """The folder of a model that the cache of the hub has: to use it, nothing is asked of the hub.
+
+    What looks like a path must be one: a library would look for it on the hub.
+    """
+    if _is_path(model) and not Path(model).expanduser().is_dir():
         raise AbstainError(f"must name a folder that exists, got {model}", argument="backbone")
+    return str(cached_folder(model) or model)
+
+
+def _is_path(model: str) -> bool:
+    return model.startswith(("/", ".", "~"))
+
+
+def _with_scheme(model: str) -> str:
+    """A folder as timm and open_clip name it; other names as they are."""
+    here = _on_this_machine(model)
+    return f"local-dir:{Path(here).expanduser()}" if _is_path(here) else model
 
 
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
-    _check_folder(model)
+    model = _on_this_machine(model)
     transformers = _library("transformers", name)
     with _found(name):
         if kind == "text":
@@ -101,7 +118,7 @@ class _ImageFeatures(nn.Module):
 def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """A model of sentence-transformers, with its own pooling and normalisation."""
     _check_kind(name, kind, "text")
-    _check_folder(model)
+    model = _on_this_machine(model)
     library = _library("sentence_transformers", name)
     with _found(name), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
@@ -118,11 +135,22 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
 
 
 def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
-    """A model of open_clip, named `clip:MODEL/WEIGHTS`, for images or for texts."""
+    """A model of open_clip, for images or for texts.
+
+    Named `clip:MODEL/WEIGHTS` (a tag of open_clip, or a file), `clip:hf-hub:OWNER/NAME`, or by its
+    folder.
+    """
     library = _library("open_clip", name)
-    architecture, _, weights = model.partition("/")
+    whole = _is_path(model) or model.startswith(("hf-hub:", "local-dir:"))
+    architecture, _, weights = (_with_scheme(model), "", "") if whole else model.partition("/")
+    if not whole and not weights:  # open_clip would take random ones
+        raise AbstainError(
+            f"must name its weights, clip:MODEL/WEIGHTS, got {name}", argument="backbone"
+        )
     with _found(name):
-        network = library.create_model(architecture, pretrained=weights or None)
+        network = library.create_model(
+            architecture, pretrained=weights or None, require_pretrained=True
+        )
     digest = weights_digest(network)
     if kind == "text":
         tokenizer = library.get_tokenizer(architecture)
@@ -131,7 +159,7 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
             rows: Tensor = network.to(device).eval().encode_text(tokenizer(texts).to(device))
             return rows
 
-        return TextBackbone(name, f"{name}-{digest}-text", encode)
+        return TextBackbone(name, f"{name}-{digest}-text", encode, _halver(tokenizer))
     about = library.get_model_preprocess_cfg(network)
     side = int(about["size"] if isinstance(about["size"], int) else min(about["size"]))
     return ImageBackbone(
@@ -142,6 +170,24 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
     )
+
+
+def _halver(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[str], list[str]]:
+    """Cuts texts that fill the window into halves, until all fit.
+
+    Tokenizers of open_clip cut what is too long, and do not say where.
+    """
+    padding = int(tokenizer([""])[0, -2])
+
+    def split(text: str) -> list[str]:
+        words = text.split()
+        # Not by the last token, which may end a text and be the padding too.
+        if len(words) < 2 or int(tokenizer([text])[0, -2]) == padding:
+            return [text]
+        middle = len(words) // 2
+        return split(" ".join(words[:middle])) + split(" ".join(words[middle:]))
+
+    return split
 
 
 class _ImagesOf(nn.Module):
@@ -182,7 +228,12 @@ def _library(module: str, name: str) -> Any:  # noqa: ANN401
 
 @contextmanager
 def _found(name: str) -> Iterator[None]:
-    """Say that a model is not there, whatever its library raises for that."""
+    """Say that a model is not there, whatever its library raises for that.
+
+    What the libraries log meanwhile (every try to reach the hub) is left out: the error says it.
+    """
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     try:
         yield
     except AbstainError:
@@ -194,6 +245,8 @@ def _found(name: str) -> Iterator[None]:
             "without a network, name the folder that holds it",
             argument="backbone",
         ) from error
+    finally:
+        logging.disable(disabled)
 
 
 def _check_kind(name: str, kind: Kind, able: Kind) -> None:
@@ -202,7 +255,9 @@ def _check_kind(name: str, kind: Kind, able: Kind) -> None:
 
 
 def _folder_digest(folder: str) -> str:
-    """Of a model in a folder: its files by size and time of change."""
+    """Of a model in a folder: its version on the hub, or its files by size and time of change."""
+    if Path(folder).parent.name == "snapshots":
+        return Path(folder).name
     files = [(path.name, path.stat()) for path in sorted(Path(folder).glob("*"))]
     about = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
     return hashlib.sha256(str(about).encode()).hexdigest()[:16]

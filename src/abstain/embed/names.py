@@ -1,11 +1,15 @@
 """Which backbone a name means."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from abstain.data import Kind
-from abstain.embed.backbone import Backbone
+from abstain.embed.backbone import Backbone, ImageBackbone
 from abstain.embed.libraries import LIBRARIES
 from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.embed.small import SMALL
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 from abstain.support.wording import did_you_mean
 
 AUTO, NONE = "auto", "none"
@@ -46,6 +50,19 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     return (
         from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
     )
+
+
+def backbone_again(about: Mapping[str, Any], kind: Kind, folder: Path) -> Backbone:
+    """The backbone of a saved encoder, which must have the weights that it had then."""
+    backbone = backbone_named(about["backbone"], kind)
+    if isinstance(backbone, ImageBackbone):
+        backbone = backbone.at(about["size"])
+    if backbone.identity != about["identity"]:
+        raise DataError(
+            f"{folder} must find the backbone that it was trained with, {about['identity']}, "
+            f"got {backbone.identity}; install the version of then, or train again"
+        )
+    return backbone
 
 
 def check_name(name: object) -> None:

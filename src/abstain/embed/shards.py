@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from abstain.data import Inputs
 from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
@@ -91,6 +92,10 @@ class Features:
             rows = _read(shard)
             features[number * SHARD : number * SHARD + len(rows)] = rows
         return features
+
+    def within(self, budget: int) -> Inputs:
+        """In memory where they take no more bytes than that."""
+        return self.in_memory() if self.bytes_in_memory <= budget else self
 
     @property
     def bytes_in_memory(self) -> int:

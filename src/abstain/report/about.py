@@ -4,8 +4,6 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
-from abstain.embed.encoder import BackboneEncoder
-from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.numbers import percent
@@ -75,10 +73,7 @@ def next_steps(audit: Audit) -> dict[str, str]:
 
 def backbone_of(trained: Trained) -> str:
     """By what images and texts were seen, and why."""
-    encoder = trained.encoder
-    if isinstance(encoder, BackboneEncoder | FineTuningEncoder):
-        return encoder.seen_by
-    return "its own network, from scratch"
+    return trained.encoder.seen_by or "its own network, from scratch"
 
 
 def _training(trained: Trained) -> dict[str, object]:
@@ -94,6 +89,8 @@ def _training(trained: Trained) -> dict[str, object]:
         "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
         "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
     }
+    if trained.finetuning:
+        facts["fine-tuning"] = trained.finetuning.reason
     if recipe.augment:
         facts["augmentation"] = ", ".join(recipe.augment)  # type: ignore[arg-type]
     if recipe.flip:

@@ -151,9 +151,8 @@ def plain_rows(
     elif data.kind == "text":
         columns["text"] = [str(data.inputs[k]) for k in chosen]
     else:
-        # As it was written, 0.69: in double precision single is 0.6899999976158142.
-        rows = [data.named([float(str(x)) for x in np.asarray(data.inputs[k])]) for k in chosen]
-        heads = data.columns or [f"x{k}" for k in range(len(rows[0]))]
+        rows = [data.row(k).values() for k in chosen]
+        heads = (*data.columns, *data.texts) or [f"x{k}" for k in range(len(rows[0]))]
         columns |= dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
     columns["label"] = pa.array(names[labels[keep]], pa.string())
     return pa.table(columns)
@@ -161,7 +160,7 @@ def plain_rows(
 
 def plain_arrays(data: LabeledData, repaired: Repaired, target: Path) -> dict[str, Any]:
     """The arrays of an `.npz` that is to be the target."""
-    if not isinstance(data.inputs, Tensor):
+    if not isinstance(data.inputs, Tensor) or data.texts:
         raise AbstainError(
             f"must end in .csv or .parquet for what are no arrays in memory, got {target}",
             argument="out",

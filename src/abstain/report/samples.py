@@ -43,11 +43,13 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Row:
-    """A few columns of a row, and the means of these in some classes."""
+    """A few columns of a row, and the means of these in some classes; its texts, if it has any."""
 
     heads: list[str]
     lines: list[tuple[str, list[str]]]
     """The name of a column, and a value under each head."""
+    texts: list[tuple[str, str]]
+    """The name of a column of texts, and the beginning of its text."""
     left_out: int
 
 
@@ -69,7 +71,7 @@ class Samples:
         if self.data.kind == "text":
             return Excerpt(cut(str(self.data.inputs[index]), _TEXT))
         if self.data.kind == "table":
-            return self._row(index, proposed) if self._width else None
+            return self._row(index, proposed) if self._width or self.data.texts else None
         return self._image(index) if self._bytes_left > 0 else None
 
     @cached_property
@@ -108,10 +110,12 @@ class Samples:
                 ]
                 for j in shown
             ]
+        texts = [(name, str(column[index])) for name, column in self.data.texts.items()][:_COLUMNS]
         return Row(
             heads,
             [(cut(names[k], 28), [_cell(values[k]) for values in columns]) for k in chosen],
-            left_out=len(row) - len(chosen),
+            texts=[(cut(name, 28), cut(text, _TEXT) or _cell(None)) for name, text in texts],
+            left_out=len(row) + len(self.data.texts) - len(chosen) - len(texts),
         )
 
     @cached_property

@@ -18,7 +18,7 @@ from abstain.auditing.measured import ENOUGH, gone_through, measure
 from abstain.scores.evidence import UNKNOWN, Evidence
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample, answers_needed, wrong_unchecked
-from abstain.scores.verdict import Verdict, judge
+from abstain.scores.verdict import Verdict, ascending, judge
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 State: TypeAlias = Literal["open", "decided", "unsure", "drop", "skip", "any"]
@@ -126,9 +126,6 @@ class Queue:
         self.leases = Leases()
         doubted = (evidence.log_odds < 0) & (evidence.rival != UNKNOWN)
         self._proposed = np.where(doubted, evidence.rival, given)
-        # By evidence alone: P(wrong) falls with it, whatever was decided. So a label stays where it
-        # was, for those who look back.
-        self.order = self.judged({}).order
         self.rank(self.judged(answers))
 
     def __len__(self) -> int:
@@ -139,9 +136,11 @@ class Queue:
         return judge(self.evidence, self.given, self.num_classes, answers)
 
     def rank(self, verdict: Verdict) -> None:
-        """Go by this verdict from now on."""
+        """Go by this verdict from now on: the order changes only here, not with each decision."""
         self.verdict = verdict
-        self._doubts = _probability(verdict.curve.logits(self.evidence.log_odds))
+        self._doubts = expit(verdict.doubts)
+        # Decided labels keep a place by their evidence, for those who look back.
+        self.order = ascending(-verdict.doubts)
         self._filtered: dict[Filter, Rows] = {}
         self.__dict__.pop("_rivals", None)
 
@@ -292,8 +291,3 @@ class Queue:
             if len(found) == count:
                 break
         return found
-
-
-def _probability(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """P(wrong) from log odds; of what was never seen, even."""
-    return np.asarray(np.nan_to_num(expit(logits), nan=0.5), np.float32)

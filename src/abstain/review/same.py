@@ -31,20 +31,22 @@ class Same:
 
     def fingerprint(self) -> str:
         """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
-        digest, inputs = hashlib.sha256(), self._data.inputs
+        digest = hashlib.sha256()
         digest.update("\0".join(self._data.ids).encode("utf-8", "surrogatepass"))
-        if isinstance(inputs, LazyImages):
-            if isinstance(inputs.blobs, FileBlobs):
-                step = max(1, len(inputs.blobs) // CHECKED)
-                for name in inputs.blobs.names[::step]:
-                    path = inputs.blobs.root / name
-                    digest.update(f"{path.stat().st_size if path.exists() else None}\0".encode())
-        elif isinstance(inputs, Tensor):
-            digest.update(np.ascontiguousarray(inputs.numpy()).data)
-        else:
-            step = max(1, len(inputs) // CHECKED)
-            for k in range(0, len(inputs), step):
-                digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
+        for inputs in (self._data.inputs, *self._data.texts.values()):
+            if isinstance(inputs, LazyImages):
+                if isinstance(inputs.blobs, FileBlobs):
+                    step = max(1, len(inputs.blobs) // CHECKED)
+                    for name in inputs.blobs.names[::step]:
+                        path = inputs.blobs.root / name
+                        size = path.stat().st_size if path.exists() else None
+                        digest.update(f"{size}\0".encode())
+            elif isinstance(inputs, Tensor):
+                digest.update(np.ascontiguousarray(inputs.numpy()).data)
+            else:
+                step = max(1, len(inputs) // CHECKED)
+                for k in range(0, len(inputs), step):
+                    digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def mark(self, row: int) -> Mark:
@@ -78,4 +80,5 @@ class Same:
                 content = np.ascontiguousarray(as_tensor(inputs[index]).numpy()).tobytes()
         except (DataError, OSError):
             return ""
-        return hashlib.sha256(content).hexdigest()
+        texts = "\0".join(str(column[index]) for column in self._data.texts.values())
+        return hashlib.sha256(content + texts.encode("utf-8", "surrogatepass")).hexdigest()

@@ -22,6 +22,7 @@ from abstain.auditing.result import Audit
 from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.embed.encoder import BackboneEncoder
+from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError
 from abstain.review.export import Corrected, corrected
 from abstain.review.session import Session
@@ -173,8 +174,9 @@ def _write(found: Audit, place: Path) -> None:
         share_decisions(place)
     now = _knowing(found, place)
     now.write(place)
-    if found.trained is not None and isinstance(found.trained.encoder, BackboneEncoder):
-        found.trained.encoder.save(place)  # by which similar samples are found
+    encoder = found.trained and found.trained.encoder
+    if isinstance(encoder, BackboneEncoder | JoinedEncoder):
+        encoder.save(place)  # by which similar samples are found
 
 
 def _knowing(found: Audit, place: Path) -> Audit:

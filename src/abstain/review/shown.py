@@ -20,6 +20,7 @@ from abstain.data import Inputs, LabeledData, load
 from abstain.data.inputs import take
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.joined import JoinedEncoder
 from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
 from abstain.review.pictures import SMALLEST, picture_of
@@ -81,12 +82,22 @@ class Shown:
             proposed: Another that it may be; None if what speaks for either is not to be shown.
         """
         if self.kind == "text":
-            text = str(self.data.inputs[self._rows[row]])[:_TEXT]
-            marks = [] if proposed is None else self._marks(text, given, proposed)
-            return {"text": text, "marks": marks}
+            return self._text(str(self.data.inputs[self._rows[row]]), given, proposed)
         if self.kind == "table":
-            return {"columns": self._columns(row, given, proposed)}
+            texts = [
+                {"name": name, **self._text(str(column[self._rows[row]]), given, proposed)}
+                for name, column in self.data.texts.items()
+            ]
+            return {"columns": self._columns(row, given, proposed), "texts": texts}
         return {}
+
+    def _text(self, text: str, given: int, proposed: int | None) -> dict[str, Any]:
+        """A text, and its words that speak for the one class or the other."""
+        text = text[:_TEXT]
+        return {
+            "text": text,
+            "marks": [] if proposed is None else self._marks(text, given, proposed),
+        }
 
     def picture(self, row: int, side: int) -> tuple[bytes, str]:
         """A picture, at most `side` pixels high and wide, and its media type."""
@@ -170,6 +181,8 @@ class Shown:
             return self._features
         try:
             encoder = load_any_encoder(self._audit.folder)
+            if isinstance(encoder, JoinedEncoder):
+                return encoder.encode(self.data)
             assert isinstance(encoder, BackboneEncoder)
             return embed(self.data, encoder.backbone)
         except AbstainError as error:  # such as a backbone that is not installed here
@@ -234,9 +247,11 @@ class Shown:
         counts: list[Counter[str]] = [Counter() for _ in self.data.classes]
         texts = np.zeros(len(self.data.classes))
         step = max(1, len(self.data) // _TEXTS)
+        columns = self.data.texts.values() or [self.data.inputs]
         for k in range(0, len(self.data), step):
             given = int(self.data.given[k])
-            counts[given].update(set(_WORDS.findall(str(self.data.inputs[k]).lower())))
+            text = "\n".join(str(column[k]) for column in columns)
+            counts[given].update(set(_WORDS.findall(text.lower())))
             texts[given] += 1
         return counts, texts
 

@@ -1,24 +1,16 @@
 """From evidence to P(label is wrong), and from that to rate, flags, classes and review budgets.
 
-    P(wrong) = 1 / (1 + exp(slope · evidence − offset))
+    P(wrong) = 1 / (1 + exp(slope · evidence − offset − shift))
 
-One set of labels does not show how often a confident disagreement is a wrong label. So the mapping
-was learnt over many data sets whose errors are known (`bench/fit_verdict.py`; its numbers are in
-`verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, with
-m for how far the model memorised its labels, and the logs of their slopes are normal too.
-
-Reviewed labels move both towards this data set: the curve is the posterior mode (Laplace's
-approximation). The likelihood is that of a label *given its evidence*, so that worst-first reviews
-do not count as a random sample. No data set follows the curve exactly. So each further answer at
-similar evidence adds less information about the rest of the curve.
+`curve.py` has the curve of this data set, and how reviewed labels move it. The shift is that of the
+pair (given class, rival): zero until a label of the pair is reviewed. So reviews also change the
+order of labels that are still open.
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -26,11 +18,11 @@ import numpy.typing as npt
 from scipy.special import expit, logit, ndtri
 
 from abstain.errors import AbstainError
+from abstain.scores.curve import Curve, Doubles, Learnt, fit_curve
 from abstain.scores.evidence import UNKNOWN, Evidence, Floats
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.interval import Interval
 
-Doubles: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice
 
 CONFIDENCE = 0.9
@@ -38,118 +30,10 @@ CONFIDENCE = 0.9
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
 _WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
-_STEPS, _CONVERGED = 100, 1e-7
 _BINS = 256
 # Points of a plane that are equally probable under two independent standard normals.
 _QUANTILES = ndtri((np.arange(21) + 0.5) / 21)
 _NODES = np.stack(np.meshgrid(_QUANTILES, _QUANTILES), -1).reshape(-1, 2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Learnt:
-    """The numbers learnt over data sets: `verdict.toml`."""
-
-    intercept: float
-    """Log odds that a label is wrong if its rival is as likely as it is."""
-    log_slope: float
-    """Log of how fast these log odds fall with the evidence."""
-    memorised: float
-    """How much they rise where the model memorised labels."""
-    offset_spread: float
-    """Standard deviation over data sets of the offset."""
-    slope_spread: float
-    """Standard deviation over data sets of the log of the slope."""
-    class_spread: float
-    """Standard deviation within a data set of the offset over its classes."""
-    shape_spread: float
-    """Standard deviation of the log odds around the curve of a data set, per unit of evidence."""
-
-    @classmethod
-    @cache
-    def load(cls) -> "Learnt":
-        """Read the numbers that come with the package."""
-        text = resources.files("abstain.scores").joinpath("verdict.toml").read_text("utf-8")
-        return cls(**tomllib.loads(text)["learnt"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """P(wrong) over evidence for one data set, and its uncertainty."""
-
-    offset: float
-    log_slope: float
-    covariance: Doubles
-    """(2, 2), of offset and log slope."""
-
-    def logits(self, evidence: npt.NDArray[np.floating]) -> Floats:
-        """Log odds that labels with this evidence are wrong."""
-        logits: Floats = np.float32(self.offset) - np.float32(math.exp(self.log_slope)) * evidence
-        return logits
-
-
-def fit_curve(
-    learnt: Learnt,
-    memorised: float,
-    evidence: npt.ArrayLike = (),
-    wrong: npt.ArrayLike = (),
-    slips: float = 0.02,
-) -> Curve:
-    """The curve of a data set: the prior learnt over others, updated by its reviewed labels.
-
-    Args:
-        learnt: The prior.
-        memorised: `Evidence.memorised`.
-        evidence: Log odds of the reviewed labels.
-        wrong: Whether each of them was found to be wrong.
-        slips: Share of answers that are wrong themselves. With 0, one typing error could reverse
-            the curve.
-
-    >>> learnt = Learnt.load()
-    >>> before = fit_curve(learnt, 0.0)
-    >>> after = fit_curve(learnt, 0.0, evidence=np.full(50, -3.0), wrong=np.zeros(50))
-    >>> after.offset < before.offset, after.covariance[0, 0] < before.covariance[0, 0]
-    (True, np.True_)
-    """
-    x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
-    # Answers at similar evidence show the curve around them, not all of it. However many they are,
-    # the true log odds there differ from the curve by a variance of shape_spread², which adds to
-    # that of n answers, 1 / (n p (1 − p)), at least 4 / n.
-    _, place_of, crowd = np.unique(np.floor(x), return_inverse=True, return_counts=True)
-    weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[place_of])
-    precision = np.diag([learnt.offset_spread**-2.0, learnt.slope_spread**-2.0])
-    prior = np.array([learnt.intercept + learnt.memorised * memorised, learnt.log_slope])
-
-    def answered(place: Doubles) -> tuple[Doubles, Doubles]:
-        """P(wrong) of each label, and P(its answer is "wrong"): reviewers slip too."""
-        p = expit(place[0] - math.exp(place[1]) * x)
-        return p, slips + (1 - 2 * slips) * p
-
-    def cost(place: Doubles) -> float:
-        _, q = answered(place)
-        away = place - prior
-        losses = -np.log(np.maximum(np.where(y, q, 1 - q), _LEAST))
-        return float(weight @ losses + away @ precision @ away / 2)
-
-    place, information = prior, precision
-    for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
-        p, q = answered(place)
-        steep = (1 - 2 * slips) * p * (1 - p)  # how P(answer) moves with the log odds
-        certain = np.maximum(q * (1 - q), _LEAST)
-        moves = np.stack([np.ones_like(x), -math.exp(place[1]) * x], 1)
-        information = moves.T @ (moves * (weight * steep**2 / certain)[:, None]) + precision
-        gain = moves.T @ (weight * steep * (y - q) / certain) - precision @ (place - prior)
-        step = np.linalg.solve(information, gain)
-        now = cost(place)
-        while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
-            step = step / 2
-        place = place + step
-        if np.abs(step).max() <= _CONVERGED:
-            break
-    return Curve(
-        offset=float(place[0]),
-        log_slope=float(place[1]),
-        covariance=np.linalg.inv(information),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,14 +63,25 @@ class Verdict:
         return int((self.is_reviewed & (self.reviewed != self.given)).sum())
 
     @cached_property
-    def logits(self) -> Floats:
-        """(N,) log odds that the label is wrong; infinite where a reviewer decided."""
+    def pair_places(self) -> Labels:
+        """(N,) where the pair of each label stands among the shifts of the curve."""
+        return self.curve.places(_pairs(self.given, self.evidence.rival, self.num_classes))
+
+    @cached_property
+    def doubts(self) -> Floats:
+        """(N,) log odds that the label is wrong, whatever a reviewer decided of it."""
         logits = self.curve.logits(self.evidence.log_odds)
+        logits += self.curve.shifts.astype(np.float32)[self.pair_places]
         unseen = np.isnan(logits)
         if unseen.any():  # for these only the rate is known
             rate = float(expit(logits[~unseen]).mean()) if not unseen.all() else 0.5
             logits[unseen] = logit(min(max(rate, _LEAST), 1 - _LEAST))
-        found_wrong = self.reviewed != self.given
+        return logits
+
+    @cached_property
+    def logits(self) -> Floats:
+        """(N,) log odds that the label is wrong; infinite where a reviewer decided."""
+        logits, found_wrong = self.doubts.copy(), self.reviewed != self.given
         logits[self.is_reviewed & found_wrong] = np.inf
         logits[self.is_reviewed & ~found_wrong] = -np.inf
         return logits
@@ -205,7 +100,7 @@ class Verdict:
     @cached_property
     def order(self) -> Labels:
         """Indices of all samples, the worst label first, reviewed ones at the end."""
-        return _ascending(np.where(self.is_reviewed, np.float32(np.inf), -self.logits))
+        return ascending(np.where(self.is_reviewed, np.float32(np.inf), -self.logits))
 
     @cached_property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
@@ -254,26 +149,37 @@ class Verdict:
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
         """How many of some labels are expected to be wrong.
 
-        The interval allows for the uncertainty of the curve, and for chance given P(wrong).
+        The interval allows for the uncertainty of the curve and of the shifts of reviewed pairs,
+        and for chance given P(wrong).
 
         Args:
             rows: Which labels.
             of_a_class: Whether they are the labels of one class: classes have their own offsets.
         """
-        logits = self.logits[rows]
+        logits, curve = self.logits[rows], self.curve
         known = float(np.isposinf(logits).sum())
-        logits = logits[np.isfinite(logits)]
+        is_open = np.isfinite(logits)
+        logits, places = logits[is_open], self.pair_places[rows][is_open]
         left = len(logits)
         if not left:
             return Interval(value=known, low=known, high=known)
         p = expit(logits)
-        value, chance = float(p.sum(dtype=np.float64)), float((p * (1 - p)).sum(dtype=np.float64))
-        covariance = self.curve.covariance + np.diag([self.class_spread**2 * of_a_class, 0.0])
+        moves = p * (1 - p)  # how P(wrong) moves with the log odds
+        value, chance = float(p.sum(dtype=np.float64)), float(moves.sum(dtype=np.float64))
+        # Shifts follow offset and slope: where these are larger than thought, those are smaller.
+        of_pairs = np.bincount(places, np.maximum(moves, _LEAST), len(curve.shifts))
+        shares = of_pairs / of_pairs.sum()
+        together = np.eye(2) + np.outer([1, 0], shares @ curve.follows)
+        own = self.class_spread * shares[-1] * of_a_class
+        covariance = together @ curve.covariance @ together.T + np.diag([own**2, 0.0])
+        chance += float(of_pairs**2 @ curve.variances)
         # Over all curves that this data set may have; similar logits are binned.
         counts, edges = np.histogram(logits, _BINS)
-        steepness = (edges[:-1] + edges[1:]) / 2 - self.curve.offset  # −slope · evidence
+        shifts, _ = np.histogram(logits, edges, weights=curve.shifts[places])
+        shifts = (shifts / np.maximum(counts, 1)).astype(edges.dtype)
+        steepness = (edges[:-1] + edges[1:]) / 2 - curve.offset - shifts  # −slope · evidence
         offsets, slopes = (_NODES @ np.linalg.cholesky(covariance).T).T[..., None]
-        sums = expit(self.curve.offset + offsets + steepness * np.exp(slopes)) @ counts
+        sums = expit(curve.offset + offsets + shifts + steepness * np.exp(slopes)) @ counts
         low, high = np.quantile(sums, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)).tolist()
         return Interval(
             value=known + value,
@@ -367,7 +273,11 @@ def judge(
     rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(evidence.log_odds))
     learnt = learnt or Learnt.load()
     curve = fit_curve(
-        learnt, evidence.memorised, evidence.log_odds[rows], answers[rows] != labels[rows]
+        learnt,
+        evidence.memorised,
+        evidence.log_odds[rows],
+        answers[rows] != labels[rows],
+        _pairs(labels[rows], evidence.rival[rows], num_classes),
     )
     return Verdict(
         evidence=evidence,
@@ -383,7 +293,12 @@ def _scaled(interval: Interval, by: float) -> Interval:
     return Interval(value=interval.value * by, low=interval.low * by, high=interval.high * by)
 
 
-def _ascending(values: Floats) -> Labels:
+def _pairs(given: Labels, rival: npt.NDArray[np.int32], num_classes: int) -> Labels:
+    """A number for each pair of given class and rival, which may be `UNKNOWN`."""
+    return given * (num_classes + 1) + rival
+
+
+def ascending(values: Floats) -> Labels:
     """A stable argsort in a third of its time: sorts integers of value and position."""
     bits = (values + np.float32(0)).view(np.int32)  # −0 becomes 0
     # Floats sort as their bits do, except negative ones, which sort in reverse.

@@ -9,7 +9,9 @@ The `Learner` computes outputs and moves weights, the `Objective` is what a step
 writes checkpoints, and `Hooks` let others take part.
 """
 
+import statistics
 import time
+from itertools import islice
 
 import torch
 from accelerate import Accelerator
@@ -119,6 +121,24 @@ class Loop:
             if position.outcome:
                 break
         self._end_epoch()
+
+    def seconds_per_step(self, timed: int) -> float:
+        """What a step takes, by a few that are really made: the training cannot be begun after.
+
+        The first is not timed: there the device gets ready, and workers begin to read.
+        """
+        device = self.accelerator.device
+        seconds: list[float] = []
+        self.learner.model.train()
+        with torch.random.fork_rng(devices=used_devices(device)), self.learner.parts:
+            began = time.perf_counter()
+            for batch in islice(self.task.training.epoch(0), 1 + timed):
+                self._step(self.hooks.on_batch(batch))
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)
+                seconds.append(time.perf_counter() - began)
+                began = time.perf_counter()
+        return statistics.mean(seconds[1:] or seconds)
 
     def _batches(self) -> Batches:
         """What this epoch is trained on."""

@@ -7,7 +7,6 @@ import torch
 
 from abstain.data import Encoder, LabeledData
 from abstain.data.class_labels import spelt_alike
-from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
@@ -93,12 +92,23 @@ def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
             data.name,
             some(data.unknown),
         )
-    if isinstance(encoder, TableEncoder) and (found := encoder.too_far(data)):
+    if found := encoder.too_far(data):
         _log.warning(
             "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "
             "correct them if they are slips",
             data.name,
             some(found),
+        )
+
+
+def warn_of_unread_texts(data: LabeledData) -> None:
+    """Say which columns of a table a model does not see."""
+    if data.texts:
+        _log.warning(
+            "texts of %s are left out, as no backbone is used: %s; backbone='small:wordllama' "
+            "(--backbone small:wordllama) reads them, from: pip install 'abstain[small]'",
+            data.name,
+            some([*data.texts]),
         )
 
 

@@ -180,6 +180,7 @@ class FinishedRun:
             found = {}  # its keys are no columns
         elif self.encoder.columns:
             found |= {"features": self.encoder.columns, "categories": self.encoder.categories}
+        found["texts"] = tuple(self.encoder.texts)
         return fitting(source, {name: value for name, value in found.items() if value is not None})
 
     def _logits(self, data: LabeledData, *, show: bool) -> torch.Tensor:

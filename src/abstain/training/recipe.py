@@ -4,21 +4,24 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from abstain import noise, theory
 from abstain.errors import AbstainError
 from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
+from abstain.training.methods import (
+    FINETUNE,
+    METHODS,
+    LossName,
+    MemoryFormat,
+    OptimizerName,
+    Precision,
+    ScheduleName,
+    StopName,
+    WarmUpEnd,
+)
 from abstain.training.stopping import AnalyticalStop
 from abstain.training.warm_up import held_out_samples
-
-LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake", "trusted"]
-OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
-ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
-Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
-MemoryFormat: TypeAlias = Literal["auto", "contiguous", "channels-last"]
-StopName: TypeAlias = Literal["never", "analytical", "validation", "settled"]
-WarmUpEnd: TypeAlias = Literal["fixed", "held-out"]
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs. More
 # than 30 make a model memorise the labels of a small one, right and wrong ones.
@@ -29,6 +32,8 @@ _MOST_INPUTS, _MOST_NUMBERS = 128, 512
 # Fewer samples than this are memorised within a few epochs of cross-entropy: on 134 wines,
 # 20% of them mislabelled, test accuracy is 0.94 after one epoch of it and 0.87 after ten.
 _FEW_SAMPLES = 1000
+# In fine-tuning, batches are large where there are many samples: a GPU is then busy.
+_LARGE_SET, _LARGE_BATCH, _SMALL_BATCH = 20_000, 512, 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +73,10 @@ class Recipe:
     """The pretrained network by whose features images and texts are seen: a name (see
     `abstain.embed.names`), `auto` for one that is installed, or `none` to learn from scratch, as a
     named model always does."""
-    finetune: bool = False
+    finetune: bool | None = None
     """Whether the backbone is trained too, at a fifth of the learning rate of its last layer;
-    `Recipe.of` then starts from the settings of `FINETUNE`."""
+    `Recipe.of` then starts from the settings of `FINETUNE`. None: where the budget allows to try
+    it, and held-out labels show that it is better."""
     augment: bool | tuple[str, ...] | None = None
     """Whether images are changed at random each time they are seen, in every way that held-out
     labels show to be safe; by default where a backbone is fine-tuned. What was found safe is
@@ -128,8 +134,10 @@ class Recipe:
             value = getattr(self, name)
             if not isinstance(value, str) and (name != "model" or value is not None):
                 raise AbstainError(f"must be a text, got {value!r}", argument=name)
-        if not isinstance(self.finetune, bool):
-            raise AbstainError(f"must be True or False, got {self.finetune!r}", argument="finetune")
+        if not isinstance(self.finetune, bool | None):
+            raise AbstainError(
+                f"must be True, False or None, got {self.finetune!r}", argument="finetune"
+            )
         if not isinstance(self.augment, bool | tuple | None):
             raise AbstainError(
                 f"must be True, False, None or a tuple of names, got {self.augment!r}",
@@ -238,6 +246,19 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         may_end = trains_to_the_end and not self.finetune
         return replace(self, stop="settled") if may_end else self
 
+    def fine_tuned(self) -> "Recipe":
+        """This recipe for a backbone that is trained too; to be called before `resolved`.
+
+        Settings that were left at their defaults become those of `FINETUNE`.
+
+        >>> Recipe.of("auto").fine_tuned() == Recipe.of("auto", finetune=True)
+        True
+        """
+        usual = {field.name: field.default for field in fields(self)}
+        start = {name: x for name, x in FINETUNE.items() if getattr(self, name) == usual[name]}
+        stop: StopName = "never" if self.stop == "settled" else self.stop
+        return replace(self, finetune=True, stop=stop, **start)
+
     def resolved(self, *, num_samples: int, num_classes: int, numbers: bool = False) -> "Recipe":
         """This recipe with nothing left open, by rules that look at sizes only.
 
@@ -245,6 +266,8 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
             num_samples: How many there are.
             num_classes: How many there are.
             numbers: Whether the model sees rows of numbers, of which a step takes more.
+
+        Where fine-tuning is left open, this is the recipe of the training before it is tried.
 
         Few samples get small batches and more epochs, so that every data set is trained for some
         hundreds of steps at least, and most for some thousands.
@@ -284,9 +307,15 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
         if self.stop == "analytical":
             # Here, and not only when the training begins: a dry run is to find out, too.
             AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
-        augment = self.finetune if self.augment is None else self.augment
+        augment = bool(self.finetune) if self.augment is None else self.augment
         return replace(
-            self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff, augment=augment
+            self,
+            batch=batch,
+            epochs=epochs,
+            warm_up=warm_up,
+            payoff=payoff,
+            augment=augment,
+            finetune=bool(self.finetune),
         )
 
     def held_out(self, num_samples: int) -> int:
@@ -314,44 +343,13 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
     def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `as_json` wrote."""
         _check_known(cls, values)
-        values = {"backbone": "none", **values}  # earlier versions knew no other
+        values = {"backbone": "none", "finetune": False, **values}  # all that was known at first
         if values.get("payoff") == "inf":
             values["payoff"] = math.inf
         if isinstance(values.get("augment"), list):  # JSON has no tuples
             values["augment"] = tuple(values["augment"])
         return cls(**values)
 
-
-METHODS: dict[str, dict[str, Any]] = {
-    "auto": {"loss": "trusted", "warm_up_ends": "held-out", "average": 2.0},
-    "schedule": {},
-    "schedule-released": {"guard": 1e-10},
-    "mid": {"payoff": "mid"},
-    "exp": {"payoff": "exp"},
-    "small-stake": {"loss": "small-stake"},
-    "gamblers": {"payoff": None},
-    "aes": {"payoff": None, "stop": "analytical", "warm_up": 0},
-    "ves": {"payoff": None, "stop": "validation"},
-    "lq": {"loss": "lq", "warm_up": 0},
-    "lq-truncated": {"loss": "lq", "truncate": 0.5},
-    "nll": {"loss": "nll"},
-    # Cross-entropy is the gambler's loss at an infinite payoff, and its plateau is the entropy of
-    # the labels.
-    "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
-    "coteaching-plus": {"payoff": math.inf},
-}
-"""The methods by name: the settings in which each differs from the defaults of the fields."""
-
-FINETUNE: dict[str, Any] = {
-    "optimizer": "adamw",
-    "learning_rate": 3e-3,
-    "weight_decay": 0.01,
-    "schedule": "one-cycle",
-    "epochs": 8,
-}
-"""The settings in which fine-tuning differs from any method, unless the user gives others. Batches
-are large where there are many samples: a GPU is then busy."""
-_LARGE_SET, _LARGE_BATCH, _SMALL_BATCH = 20_000, 512, 64
 
 _USED_BY: dict[str, Callable[[Recipe], bool]] = {
     "payoff": lambda recipe: recipe.loss == "gamblers",
@@ -370,9 +368,6 @@ _USED_BY: dict[str, Callable[[Recipe], bool]] = {
 }
 """Settings that only some recipes look at, and which do."""
 
-DEFAULT_METHOD = "auto"
-"""The method where none is given."""
-
 _CHOICES = {
     "loss": LossName,
     "optimizer": OptimizerName,
@@ -382,22 +377,6 @@ _CHOICES = {
     "stop": StopName,
     "warm_up_ends": WarmUpEnd,
 }
-
-
-def recipe_or_default(
-    recipe: Recipe | None, method: str | None = None, *, finetune: bool | None = None
-) -> Recipe:
-    """The recipe that was given, else that of a method, by default of `DEFAULT_METHOD`."""
-    if recipe is None:
-        settings = {} if finetune is None else {"finetune": finetune}
-        return Recipe.of(method or DEFAULT_METHOD, **settings)
-    if finetune is not None and finetune != recipe.finetune:
-        raise AbstainError(
-            f"must be set in the recipe where there is one, Recipe.of({recipe.method!r}, "
-            f"finetune={finetune}), got it as an argument",
-            argument="finetune",
-        )
-    return recipe
 
 
 def _bare(method: str, settings: Mapping[str, Any]) -> Recipe:

@@ -1,66 +1,34 @@
 """From a source to a trained model: load, plant, encode, build, loop."""
 
-import logging
-import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
-from accelerate.utils import broadcast_object_list, gather_object
-from torch.nn.modules.batchnorm import _BatchNorm
+from accelerate import PartialState
 
 from abstain.arguments import typed
-from abstain.data import Encoder, LabeledData, fit_encoder
-from abstain.embed.choice import Choice
-from abstain.embed.encoder import BackboneEncoder, load_any_encoder
-from abstain.embed.finetuning import FineTuningEncoder
-from abstain.embed.names import NONE, backbone_named
+from abstain.data import LabeledData
+from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
-from abstain.scores.ledger import Ledger
-from abstain.training import coteaching
-from abstain.training.augmentation import (
-    augmented,
-    known_augmentations,
-    safe_augmentations,
-)
-from abstain.training.batches import Batch, Batches, resident
-from abstain.training.checkpoint import CheckpointFolder
+from abstain.training.agreement import agreed
 from abstain.training.devices import join_processes
-from abstain.training.display import Display, live_display
-from abstain.training.from_recipe import held_out_rows
-from abstain.training.history import Row
-from abstain.training.hooks import Hooks
-from abstain.training.loop import Loop
-from abstain.training.network import (
-    log_scaling,
-    network_for,
-    warn_of_large_images,
-    warn_of_spellings,
-    warn_of_values,
-)
-from abstain.training.recipe import MemoryFormat, Precision, Recipe, recipe_or_default
+from abstain.training.prepared import prepare
+from abstain.training.recipe import Recipe
 from abstain.training.run_folder import RunFolder, began_with
+from abstain.training.run_once import run_once
 from abstain.training.run_sources import (
     check_options,
-    load_for,
-    plant,
     recalled,
-    remembered,
+    recipe_or_default,
     wanted_backbone,
 )
-from abstain.training.step_layout import Layout, fastest_layout
-from abstain.training.task import Task
+from abstain.training.setup import set_up
 from abstain.training.trained import Trained
-
-_Result = TypeVar("_Result")
-
-_log = logging.getLogger(__name__)
-_EVALUATED_NUMBERS = 2**20
+from abstain.training.trial import Trial, budget_seconds, planned, tried
+from abstain.training.trial_folder import TrialFolder
 
 
 @typed("recipe", "model")
@@ -70,6 +38,7 @@ def train(
     *,
     backbone: str | None = None,
     finetune: bool | None = None,
+    budget: float | str | None = None,
     test: object = None,
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
@@ -88,7 +57,11 @@ def train(
         backbone: The pretrained network by whose features images and texts are seen: `auto` (one
             that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
-        finetune: Whether the backbone of images is trained too; with a recipe, it says so.
+        finetune: Whether the backbone of images is trained too; with a recipe, it says so. By
+            default it is tried where the budget allows it, and kept if its loss on held-out labels
+            is lower than that of a network on frozen features.
+        budget: Time for all of it, features included, in which fine-tuning may be tried: seconds,
+            or a text such as "10m"; by default ten minutes on a GPU, and 0, never, on a CPU.
         test: Another source whose labels are right, for the history only; by default the test
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
@@ -110,131 +83,49 @@ def train(
     >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
     'all 2 epochs are done'
     """
+    began = time.monotonic()
     _check(recipe, model, save_every)
     check_options(train, options)
     state = join_processes()
-    place = None if folder is None else RunFolder(_agreed(os.fspath(folder), state))
-    about = _about(place) if resume else None
-    if place and about is None:
-        place.check_new()
+    seconds = budget_seconds(budget, state.device)
+    place = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
+    about = _about(place, state) if resume else None
     sources: dict[str, Any] = {"train": source, "test": test, "options": options}
-    if about and source is None:
-        sources = recalled(about["sources"])
-    if about:
-        recipe = Recipe.from_json(about["recipe"])
-    recipe = recipe_or_default(recipe, finetune=finetune if about is None else None)
-    if backbone is not None and about is None:
-        recipe = replace(recipe, backbone=backbone)
-    wanted = wanted_backbone(recipe, model)
-    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
-        raise AbstainError(
-            "must be left out where a model is given, got both: it trains the backbone",
-            argument="finetune",
-        )
-    loaded = _by_all(partial(load_for, sources, wanted, show=show), state)
-    data, test_data = loaded.data, loaded.test
-    recipe = replace(recipe, backbone=loaded.backbone.name)
-    numbers = data.kind == "table" or loaded.backbone.name != NONE
-    recipe = recipe.resolved(num_samples=len(data), num_classes=data.num_classes, numbers=numbers)
-    if data.weights is not None and recipe.method == coteaching.METHOD:
-        raise AbstainError(
-            f"must be left out for {recipe.method}, which chooses samples", argument="weights"
-        )
-    data, manifest = plant(data, recipe)
-    if place and about and not began_with(about, data):
-        raise AbstainError(
-            f"data must be those that the run in {place.path} began with, got others from "
-            f"{data.name}: put them back, or start a new run"
-        )
-    fitted = partial(_fitted, data, loaded.backbone, finetune=recipe.finetune, show=show)
-    encoder = load_any_encoder(place.path) if place and about else _by_all(fitted, state)
-    task = _task(data, test_data, encoder, recipe, state)
-    model, name = network_for(model, task, recipe, resumed=about is not None)
-    if state.is_main_process and about is None:
-        log_scaling(data)
-        warn_of_spellings(data)
-        for part in (data, test_data):
-            if part is not None:
-                warn_of_values(part, encoder)
-    if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
-        warn_of_large_images(name, encoder)
-    task = _normalisable(task, model)
-    layout = _agreed_layout(model, task, recipe, state)
-    memory_format: MemoryFormat = "channels-last" if layout.channels_last else "contiguous"
-    precision = cast("Precision", layout.precision)
-    recipe = replace(
-        recipe, model=name, precision=precision, memory_format=memory_format, parts=layout.parts
+    if about is None:
+        if place is not None:
+            place.check_new()
+        asked = recipe_or_default(recipe, finetune=finetune)
+        asked = asked if backbone is None else replace(asked, backbone=backbone)
+    else:
+        asked = Recipe.from_json(about["recipe"])
+        sources = sources if source is not None else recalled(about["sources"])
+    _check_network(asked, model)
+    prepared, resolved = prepare(
+        sources,
+        asked,
+        wanted_backbone(asked, model),
+        state,
+        budget=seconds or BUDGET,
+        show=show,
     )
-    augmentations = _agreed_augmentations(task, recipe.augment, state)
-    recipe = replace(recipe, augment=augmentations)
-    reports = _Reports(augmentations)
-    loop = Loop(
-        model,
-        task,
-        recipe,
-        accelerator=Accelerator(
-            cpu=state.device.type == "cpu",
-            mixed_precision="no",
-            # Word vectors are a large buffer that never changes: nothing there to keep in step.
-            kwargs_handlers=[
-                DistributedDataParallelKwargs(broadcast_buffers=encoder.kind != "text")
-            ],
-        ),
-        layout=layout,
-        ledger=Ledger(len(data), state.device),
-        hooks=reports,
-        checkpoints=CheckpointFolder(place.path) if place else None,
+    if about is None:
+        trial = None if model else planned(asked, prepared, seconds)
+    else:
+        _check_same(about, prepared.data, place)
+        trial = Trial.from_json(about["trial"]) if "trial" in about else None
+    resumed = None if about is None else place
+    setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
+    trained = run_once(
+        setup,
+        place,
+        resumed=resumed is not None,
+        show=show,
         save_every=save_every,
+        trial=None if trial is None else trial.as_json(),
     )
-    # Only now, when nothing that the user gave can be wrong any more.
-    if place and about is None and state.is_main_process:
-        place.begin(
-            recipe=recipe,
-            sources=remembered(sources),
-            data=data,
-            encoder=encoder,
-            manifest=manifest,
-            processes=state.num_processes,
-            device=_device_name(state.device),
-        )
-    state.wait_for_everyone()
-    with ExitStack() as shown:
-        if state.is_main_process:
-            reports.to.append(
-                shown.enter_context(live_display(loop.steps, recipe.epochs or 0, visible=show))
-            )
-            if place is not None:
-                reports.to.append(shown.enter_context(_tensorboard(place)))
-        loop.run()
-    trained = Trained(
-        model=loop.judge.final_model(),
-        epoch=loop.judge.final_epoch(loop.position.epoch),
-        encoder=encoder,
-        data=data,
-        recipe=recipe,
-        outcome=loop.position.outcome,
-        history=loop.history,
-        ledger=loop.whole_ledger().cpu(),
-        folder=place,
-    )
-    if place and state.is_main_process:
-        place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())
-    state.wait_for_everyone()
-    return trained
-
-
-def _fitted(data: LabeledData, backbone: Choice, *, finetune: bool, show: bool) -> Encoder:
-    """The encoder of a training, fitted to its data."""
-    if backbone.name == NONE and finetune:
-        why = f": {backbone.reason}" if backbone.reason else ""
-        raise AbstainError(f"needs a backbone, got none for {data.name}{why}", argument="finetune")
-    if backbone.name == NONE:
-        return fit_encoder(data)
-    _log.info("%s by %s: %s", data.name, backbone.name, backbone.reason)
-    network = backbone_named(backbone.name, data.kind)
-    if finetune:
-        return FineTuningEncoder.fit(data, network, reason=backbone.reason)
-    return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
+    if trial is None:
+        return trained
+    return tried(trial, trained, prepared, state, began=began, show=show, save_every=save_every)
 
 
 def _check(recipe: object, model: object, save_every: float) -> None:
@@ -252,194 +143,27 @@ def _check(recipe: object, model: object, save_every: float) -> None:
         raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 
 
-def _agreed(folder: str, state: PartialState) -> str:
-    """The folder as the main process names it: a name may hold the time of day."""
-    names = [folder]
-    if state.num_processes > 1:
-        broadcast_object_list(names)
-    return names[0]
+def _check_network(recipe: Recipe, model: torch.nn.Module | None) -> None:
+    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
+        raise AbstainError(
+            "must be left out where a model is given, got both: it trains the backbone",
+            argument="finetune",
+        )
 
 
-def _by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
-    """What some work gives; an error of one process is raised by all, or they would wait for it.
-
-    The main process goes first: the others then find the decoded data in the cache.
-    """
-    for is_next in (state.is_main_process, not state.is_main_process):
-        failures: list[AbstainError] = []
-        if is_next:
-            try:
-                result = work()
-            except AbstainError as error:
-                failures.append(error)
-        for failure in gather_object(failures):
-            raise failure
-    return result
+def _check_same(about: Mapping[str, Any], data: LabeledData, place: RunFolder | None) -> None:
+    if place and not began_with(about, data):
+        raise AbstainError(
+            f"data must be those that the run in {place.path} began with, got others from "
+            f"{data.name}: put them back, or start a new run"
+        )
 
 
-def _about(place: RunFolder | None) -> dict[str, Any]:
+def _about(place: RunFolder | None, state: PartialState) -> dict[str, Any]:
     if place is None:
         raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
+    place.about()  # or an error of all processes
+    if state.is_main_process:
+        TrialFolder(place).settle()
+    state.wait_for_everyone()
     return place.about()
-
-
-def _task(
-    data: LabeledData,
-    test_data: LabeledData | None,
-    encoder: Encoder,
-    recipe: Recipe,
-    state: PartialState,
-) -> Task:
-    """The data as batches on the device of this process."""
-    assert recipe.batch is not None
-    inputs = resident(encoder.encode(data), state.device)
-    held_out, rest = held_out_rows(recipe, len(data))
-
-    def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
-        return Batches(
-            inputs=inputs,
-            rows=rows,
-            size=size,
-            seed=recipe.seed_order,
-            device=state.device,
-            rank=state.process_index,
-            world=state.num_processes,
-            workers=0 if isinstance(inputs, torch.Tensor) else min(4, os.cpu_count() or 1),
-        )
-
-    # Enough to keep small models busy, and no more activations than a step of the training has.
-    fitting = _EVALUATED_NUMBERS // math.prod(encoder.input_shape)
-    large = max(recipe.batch, min(512, fitting))
-    test = None
-    if test_data is not None:
-        test_inputs = resident(encoder.encode(test_data), state.device)
-        test = batches(test_inputs, torch.arange(len(test_data)), large)
-    return Task(
-        encoder=encoder,
-        num_classes=data.num_classes,
-        training=batches(inputs, rest, recipe.batch),
-        given=data.given.to(state.device),
-        true=None if data.true is None else data.true.to(state.device),
-        weights=None if data.weights is None else data.weights.to(state.device),
-        hold_out=batches(inputs, held_out, large) if len(held_out) else None,
-        everything=batches(inputs, torch.arange(len(data)), recipe.batch)
-        if recipe.warm_up_ends == "held-out"
-        else None,
-        test=test,
-        test_labels=None if test_data is None else test_data.given.to(state.device),
-    )
-
-
-def _normalisable(task: Task, model: torch.nn.Module) -> Task:
-    """With two samples at least in every batch of every process, where the model has batch norms.
-
-    Of a single one they know no spread.
-    """
-    kinds = {type(p).__name__ for p in model.modules() if isinstance(p, _BatchNorm)}
-    if not kinds:
-        return task
-    least = 2 * task.training.world
-    if (batch := min(task.training.size, len(task.training.rows))) < least:
-        raise AbstainError(
-            f"must be at least {least} for a model with {', '.join(sorted(kinds))}, two for "
-            f"each process, got {batch}",
-            argument="batch",
-        )
-    everything = None if task.everything is None else replace(task.everything, least=least)
-    return replace(task, training=replace(task.training, least=least), everything=everything)
-
-
-def _agreed_layout(
-    model: torch.nn.Module, task: Task, recipe: Recipe, state: PartialState
-) -> Layout:
-    """The fastest layout as the main process measures it, the same on all."""
-    choice: list[Any] = [None]
-    if state.is_main_process:
-        sample = next(task.training.epoch(0))
-        inputs = task.encoder.to_model(sample.inputs)
-        model = model.to(state.device)
-        parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
-        precision, memory_format = recipe.precision, recipe.memory_format
-        if recipe.finetune and state.device.type == "cuda":
-            # The fastest for EfficientNet-Lite2 on an H200, where to try all took over a minute.
-            precision = "bf16" if precision == "auto" else precision
-            memory_format = "channels-last" if memory_format == "auto" else memory_format
-        choice = [fastest_layout(model, inputs, precision, memory_format, parts)]
-    if state.num_processes > 1:
-        broadcast_object_list(choice)
-    layout: Layout = choice[0]
-    return layout
-
-
-def _agreed_augmentations(
-    task: Task, wanted: bool | tuple[str, ...] | None, state: PartialState
-) -> tuple[str, ...]:
-    """Those that are named or, as the main process finds, safe; the same on all."""
-    if not wanted:
-        return ()
-    encoder = task.encoder
-    if encoder.sees != "image":
-        raise AbstainError(
-            f"must be left out where no network learns from images, got {encoder.sees} inputs",
-            argument="augment",
-            remedy="{finetune} trains the backbone of images",
-            finetune=True,
-        )
-    if isinstance(wanted, tuple):
-        return known_augmentations(wanted)
-    found: list[Any] = [()]
-    if state.is_main_process:
-        backbone = encoder.backbone if isinstance(encoder, FineTuningEncoder) else None
-        found = [safe_augmentations(task, backbone, state.device)]
-        _log.info("safe augmentation, by held-out labels: %s", ", ".join(found[0]) or "none")
-    if state.num_processes > 1:
-        broadcast_object_list(found)
-    return tuple(found[0])
-
-
-class _Reports(Hooks):
-    """Augments batches; shows the rows of the history, on the terminal and in TensorBoard."""
-
-    def __init__(self, augmentations: tuple[str, ...]) -> None:
-        self.augmentations = augmentations
-        self.to: list[Display] = []
-
-    def on_batch(self, batch: Batch) -> Batch:
-        if not self.augmentations:
-            return batch
-        return replace(batch, inputs=augmented(batch.inputs, self.augmentations))
-
-    def on_row(self, kind: str, row: Row) -> None:
-        for display in self.to:
-            display(kind, row)
-
-
-@contextmanager
-def _tensorboard(place: RunFolder) -> Iterator[Display]:
-    """Writes rows for TensorBoard, where it is installed: the Parquet files hold the same."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        yield lambda _kind, _row: None
-        return
-    writers: list[Any] = []
-
-    def log(kind: str, row: Row) -> None:
-        step = int(row["step"])
-        with place.writing():
-            if not writers:
-                # A killed run was ahead of its checkpoint: what it logged there comes again.
-                writers.append(SummaryWriter(str(place.path / "tensorboard"), purge_step=step))
-            for name in row.keys() - {"step", "epoch"}:
-                writers[0].add_scalar(f"{kind}/{name}", row[name], step)
-
-    try:
-        yield log
-    finally:
-        with place.writing():
-            for writer in writers:
-                writer.close()
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,13 +1,15 @@
 """The folder of a run: enough to go on with it, to run it again, and to use its model.
 
 run.json           recipe with its seeds, source, classes, versions, machine; written last of what
-                   a run begins with, so that a folder that has it has everything
+                   a run begins with, so that a folder that has it has everything; whether
+                   fine-tuning is to be tried (trial), or what came of it (finetuning)
 noise.npz          what was flipped on purpose, if anything
 encoder.json …     how inputs become tensors
 last.safetensors   the newest checkpoint (best.safetensors: of the validation stop)
 epochs.parquet     the history; steps.parquet; tensorboard/
 ledger.parquet     what the training saw of each sample
 model.safetensors  the model; summary.json: how it ended
+finetuned/         the same of a training that is tried, until it is decided (trial_folder.py)
 """
 
 import hashlib
@@ -102,8 +104,12 @@ class RunFolder:
         manifest: NoiseManifest | None,
         processes: int,
         device: str,
+        trial: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make the folder and write down everything that decides the run; all of it or nothing."""
+        """Make the folder and write down everything that decides the run; all of it or nothing.
+
+        A trial is what is to be tried after this training.
+        """
         about = {
             "format": _FORMAT,
             "recipe": recipe.as_json(),
@@ -123,6 +129,8 @@ class RunFolder:
             "versions": {"python": platform.python_version(), **_versions()},
             "command": sys.argv,
         }
+        if trial is not None:
+            about["trial"] = dict(trial)
         self.check_new()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -137,6 +145,13 @@ class RunFolder:
                     f"must be one that can be written, got {self.path}: {error}", argument="folder"
                 ) from error
             raise
+
+    def decide(self, finetuning: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+        """Record what came of a trial, which is then over."""
+        about = {name: x for name, x in self.about().items() if name != "trial"}
+        with self.writing():
+            _write_json(self.path / "summary.json", summary)
+            _write_json(self.path / _ABOUT, {**about, "finetuning": dict(finetuning)})
 
     def finish(
         self,
@@ -240,13 +255,14 @@ def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
 def _fingerprint_of_inputs(data: LabeledData) -> str | None:
     """Of numbers and texts in memory; images may be decoded a little differently elsewhere."""
     digest = hashlib.sha256(json.dumps([data.columns, dict(data.categories)]).encode())
-    if data.kind == "table" and isinstance(data.inputs, torch.Tensor):
-        digest.update(data.inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
-    elif data.kind == "text" and isinstance(data.inputs, list):
-        for text in data.inputs:
-            digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
-    else:
-        return None
+    for inputs in (data.inputs, *data.texts.values()):
+        if data.kind == "table" and isinstance(inputs, torch.Tensor):
+            digest.update(inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
+        elif data.kind != "image" and isinstance(inputs, list):
+            for text in inputs:
+                digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
+        else:
+            return None
     return digest.hexdigest()
 
 

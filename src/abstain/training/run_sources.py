@@ -1,9 +1,9 @@
-"""What a training is of: the data that a user names, remembered by name, with errors planted."""
+"""What a user asks of a training: recipe and data, remembered by name, with errors planted."""
 
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from abstain import noise
 from abstain.data import LabeledData, load, splits
 from abstain.data.features import are_numbers, is_feature_file, name_of
 from abstain.data.source_options import divided, fitting, with_absolute_paths
-from abstain.embed.choice import Choice, choose
-from abstain.embed.names import AUTO, NONE, check_name
+from abstain.embed.names import AUTO, NONE
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean
+from abstain.training.methods import DEFAULT_METHOD
 from abstain.training.recipe import Recipe
 
 
@@ -42,39 +42,20 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
             raise AbstainError(f"arguments of {verb.__name__} must be known, got {name!r}{near}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """What a training begins with."""
-
-    data: LabeledData
-    test: LabeledData | None
-    """Data with right labels to look at, where there are any."""
-    backbone: Choice
-    """By what images and texts are seen."""
-
-
-def load_for(sources: Mapping[str, Any], backbone: str, *, show: bool = False) -> Loaded:
-    """The data of a training, as its backbone needs them.
-
-    Args:
-        sources: What the user named, and how to read it.
-        backbone: A name, `auto` or `none`.
-        show: Show progress, where there is a terminal.
-    """
-    check_name(backbone)
-    if backbone == NONE:
-        data, test = load_sources(sources)
-        return Loaded(data=data, test=test, backbone=Choice(NONE, ""))
-    data, test = load_sources(_with(sources, own_size=True))
-    if data.kind == "table" and backbone != AUTO:
+def recipe_or_default(
+    recipe: Recipe | None, method: str | None = None, *, finetune: bool | None = None
+) -> Recipe:
+    """The recipe that was given, else that of a method, by default of `DEFAULT_METHOD`."""
+    if recipe is None:
+        settings = {} if finetune is None else {"finetune": finetune}
+        return Recipe.of(method or DEFAULT_METHOD, **settings)
+    if finetune is not None and finetune != recipe.finetune:
         raise AbstainError(
-            f"must be left out for {data.name}, which holds numbers, got {backbone}",
-            argument="backbone",
+            f"must be set in the recipe where there is one, Recipe.of({recipe.method!r}, "
+            f"finetune={finetune}), got it as an argument",
+            argument="finetune",
         )
-    choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
-    if choice.name == NONE and data.kind == "image":
-        data, test = load_sources(sources)
-    return Loaded(data=data, test=test, backbone=choice)
+    return recipe
 
 
 def wanted_backbone(recipe: Recipe, model: torch.nn.Module | None) -> str:
@@ -84,10 +65,6 @@ def wanted_backbone(recipe: Recipe, model: torch.nn.Module | None) -> str:
     """
     has_network = recipe.model is not None or model is not None
     return NONE if recipe.backbone == AUTO and has_network else recipe.backbone
-
-
-def _with(sources: Mapping[str, Any], **options: object) -> dict[str, Any]:
-    return {**sources, "options": {**sources["options"], **options}}
 
 
 def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
@@ -111,7 +88,11 @@ def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData |
     data = load(source, **of_source)
     if isinstance(test, LabeledData | None):
         return data, test
-    as_trained: dict[str, Any] = {"classes": data.classes, "categories": data.categories}
+    as_trained: dict[str, Any] = {
+        "classes": data.classes,
+        "categories": data.categories,
+        "texts": tuple(data.texts),
+    }
     if data.kind == "image" and not options.get("own_size"):  # as predict does
         as_trained |= fitting(test, {"image_size": image_size(data)})
     try:

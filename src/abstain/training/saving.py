@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from abstain.errors import NO_VALUE, AbstainError
+from abstain.errors import NO_VALUE, DivergedError
 from abstain.training.checkpoint import Checkpoint, CheckpointFolder
 from abstain.training.loop_state import pack_loop, unpack_loop
 from abstain.training.stopping import ValidationStop
@@ -60,12 +60,12 @@ class Saver:
             loop.judge.best_weights = self.folder.load_best().tensors
         return True
 
-    def diverged(self, finding: str, loop: "Loop") -> AbstainError:
+    def diverged(self, finding: str, loop: "Loop") -> DivergedError:
         """The error of a training whose numbers have left all bounds."""
         whole = ""
         if self.folder is not None and self.folder.has_last:
             whole = f"; the last good checkpoint, {self.folder.last}, is whole"
-        return AbstainError(
+        return DivergedError(
             f"{finding}: the training has diverged",
             remedy=f"lower {{learning_rate}} ({loop.recipe.learning_rate:g}) or set {{clip}}"
             + whole.replace("{", "{{").replace("}", "}}"),

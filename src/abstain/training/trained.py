@@ -10,6 +10,7 @@ from abstain.data import Encoder, LabeledData
 from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 from abstain.support.wording import many
+from abstain.training.comparison import Comparison
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
@@ -32,6 +33,8 @@ class Trained:
     history: History
     ledger: Ledger
     folder: RunFolder | None
+    finetuning: Comparison | None = None
+    """Whether the backbone was trained too, and why, where that was left open."""
 
     def __repr__(self) -> str:
         """The outcome in a line: a notebook would print every weight and label."""
@@ -61,4 +64,5 @@ class Trained:
     def summary(self) -> dict[str, Any]:
         """The outcome in a few plain values; what is not a number is left out."""
         figures = {name: x for name, x in self.history.epochs[self.epoch - 1].items() if x == x}
-        return {"outcome": self.outcome, "samples": len(self.data), **figures}
+        decided = {"finetuning": self.finetuning.as_json()} if self.finetuning else {}
+        return {"outcome": self.outcome, "samples": len(self.data), **figures, **decided}

@@ -1,10 +1,13 @@
 """What every encoder is: fitted once, saved with the model, applied to whatever comes later."""
 
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from torch import Tensor
 
@@ -23,6 +26,10 @@ class Encoder(ABC):
     """The columns that the inputs were read from, to be read again from new data."""
     categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Of columns that hold categories: those of the training data."""
+    texts: Collection[str] = ()
+    """Columns of free text among them, which a backbone reads."""
+    seen_by: str = ""
+    """The backbone that inputs are seen by, and why; empty where there is none."""
 
     @property
     def sees(self) -> Kind:
@@ -57,9 +64,17 @@ class Encoder(ABC):
         """An encoded batch, on the device, as the model takes it; the identity by default."""
         return batch
 
+    def too_far(self, data: LabeledData) -> list[str]:
+        """Columns of a table with values too absurd to be taken at their word, each with one."""
+        return []
+
     @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """All that the encoder is, in plain values, from which its class restores it."""
+
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the encoder into a folder, from which `load_encoder` reads it."""
+        """Write the encoder into a folder, from which it is loaded with the model."""
+        (Path(folder) / FILE).write_text(json.dumps(self.about()), encoding="utf-8")
 
     @abstractmethod
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:

@@ -1,17 +1,14 @@
 """Images stay uint8 on the host, a quarter of the memory, and become [0, 1] on the device."""
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.errors import DataError
 
 
@@ -47,10 +44,9 @@ class ImageEncoder(Encoder):
         """Bytes to float32 in [0, 1]; images that are float already are used as they are."""
         return batch.to(torch.float32) / 255 if batch.dtype == torch.uint8 else batch
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write encoder.json."""
-        about = {"kind": self.kind, "shape": self.shape, "columns": self.columns}
-        (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
+    def about(self) -> dict[str, Any]:
+        """Shape and columns."""
+        return {"kind": self.kind, "shape": self.shape, "columns": self.columns}
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:

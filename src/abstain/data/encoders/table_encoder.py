@@ -1,26 +1,22 @@
 """Tables: numbers to mean 0 and spread 1, as the training part has them; a 0 or 1 per category."""
 
-import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.data.encoders.spread import is_beyond, spread_of
 from abstain.data.encoders.table_checks import check_dates, check_no_texts, is_date, is_number
+from abstain.data.free_text import most_categories
 from abstain.data.inputs import blocks, check_finite
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 
-_MOST_CATEGORIES = 256
-"""Of one column: each becomes an input of the network."""
 _FORMS = {
     "write dates as 2024-02-29": re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}( .*)?"),
     "write numbers as 1234.5": re.compile(r"[^\w.]*\d[\d.,' ]*[^\w.]*"),  # $1,234.50 and 12%
@@ -51,6 +47,13 @@ class TableEncoder(Encoder):
     @classmethod
     def fit(cls, data: LabeledData) -> Self:
         """Mean and spread of the columns that hold values, and which of them had gaps."""
+        if data.texts and not data.columns:
+            raise DataError(
+                f"{data.name} must have columns of numbers or categories to be learnt without a "
+                f"backbone, got only texts in {some([*data.texts])}",
+                remedy="name one with {backbone}",
+                backbone="small:wordllama",
+            )
         _check_repeated(data)
         spread = spread_of(data.inputs)
         # Of a column without a value nothing is learnt; where none has a name, none is left out.
@@ -90,9 +93,9 @@ class TableEncoder(Encoder):
         """One row, its columns put in order."""
         return self._encoded(torch.as_tensor(sample, dtype=torch.float32)[None, list(order)])[0]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write encoder.json."""
-        about = {
+    def about(self) -> dict[str, Any]:
+        """All fields; those that an earlier version did not know only where they are known."""
+        about: dict[str, Any] = {
             "kind": self.kind,
             "columns": self.columns,
             "mean": self.mean.tolist(),
@@ -104,7 +107,7 @@ class TableEncoder(Encoder):
             about["dates"] = self.dates
         if self.limit is not None:
             about["limit"] = self.limit.tolist()
-        (Path(folder) / FILE).write_text(json.dumps(about), encoding="utf-8")
+        return about
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
@@ -220,7 +223,7 @@ class TableEncoder(Encoder):
 def _check_repeated(data: LabeledData) -> None:
     """Raise where texts are not categories, as hardly any two rows have the same."""
     for name, known in data.categories.items():
-        if len(known) > min(_MOST_CATEGORIES, len(data) // 2):
+        if len(known) > most_categories(len(data)):
             words = [text for text in known if not is_number(text) and not is_date(text)]
             if len(words) < len(known) / 2:
                 found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
@@ -235,8 +238,9 @@ def _check_repeated(data: LabeledData) -> None:
             written = "".join(f"{form}; " for form in forms[:1])
             raise DataError(
                 f"column {name!r} of {data.name} must repeat its texts to count as categories (at "
-                f"most {_MOST_CATEGORIES}, each in two rows or more), got {len(known)} different "
-                f"ones in {many(len(data), 'row')} ({some(known, 3)})",
+                f"most {most_categories(512)}, each in two rows or more), or be sentences for a "
+                f"backbone, got {len(known)} different ones in {many(len(data), 'row')} "
+                f"({some(known, 3)})",
                 remedy=f"{written}leave it out with {{ignore}}, or train on it alone, as text, "
                 "with {features}",
                 ignore=name,

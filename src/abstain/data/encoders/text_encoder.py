@@ -1,6 +1,5 @@
 """Texts: lower-cased words, numbered by how often the training part uses them."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
+from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.data.encoders.word_vectors import read_vectors
 from abstain.data.inputs import BLOCK
 from abstain.errors import DataError
@@ -97,16 +96,19 @@ class TextEncoder(Encoder):
         from safetensors.torch import save_file
 
         target = Path(folder)
-        about = {
+        self.tokenizer.save(str(target / _TOKENIZER))
+        if self.vectors is not None:
+            save_file({"vectors": self.vectors}, target / _VECTORS)
+        super().save(folder)
+
+    def about(self) -> dict[str, Any]:
+        """Length and columns, and whether there are vectors."""
+        return {
             "kind": self.kind,
             "length": self.length,
             "columns": self.columns,
             "vectors": self.vectors is not None,
         }
-        self.tokenizer.save(str(target / _TOKENIZER))
-        if self.vectors is not None:
-            save_file({"vectors": self.vectors}, target / _VECTORS)
-        (target / FILE).write_text(json.dumps(about), encoding="utf-8")
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if not isinstance(inputs, list | tuple):

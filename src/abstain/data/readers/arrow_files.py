@@ -33,7 +33,8 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
         if path.stat().st_size == 0:
             raise DataError(f"{path} must hold rows, got an empty file; write it again")
     # New categories may all look like numbers (007), which those of the training did not.
-    kept_as_text = [options.label or "label", "id", *(options.categories or ())]
+    known = (*(options.categories or ()), *(options.texts or ()))
+    kept_as_text = [options.label or "label", "id", *known]
     if sum(_table_bytes(path) for path in files) <= options.memory_budget:
         tables = [_checked(path, kept_as_text) for path in files]
         return ArrowRows(tables[0] if len(tables) == 1 else _together(files, tables))

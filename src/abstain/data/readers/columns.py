@@ -79,7 +79,7 @@ def choose_features(
 
     A column of images (bytes or paths) makes an image set, a column of text a text set, columns of
     numbers a table. Where kinds mix, a column called `image` or `text` decides; else texts beside
-    numbers, or beside other texts, are the categories of a table, and images are the user's choice.
+    numbers, or beside other texts, are columns of a table, and images are the user's choice.
     """
     names = list(features) if features is not None else _found(table, apart)
     _check_names("features", names, table, where)

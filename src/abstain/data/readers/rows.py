@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from abstain.data.free_text import is_free_text, most_categories
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean
 
@@ -77,14 +78,15 @@ class Rows:
 
 
 class LazyTexts(Rows):
-    """Texts of one column, read when asked for."""
+    """Texts of one column, read when asked for; empty where there is none."""
 
     def __init__(self, rows: ArrowRows, column: str) -> None:
         super().__init__(rows)
         self.column = column
 
     def __getitem__(self, index: int, /) -> str:
-        return str(self.rows.value(self.column, self.row(index)))
+        value = self.rows.value(self.column, self.row(index))
+        return "" if value is None else str(value)
 
 
 class LazyTable(Rows):
@@ -169,6 +171,26 @@ def holds_dates(column: "pa.ChunkedArray") -> bool:
             return False
         has_any = has_any or texts.null_count < len(texts)
     return has_any
+
+
+def holds_free_text(column: "pa.ChunkedArray") -> bool:
+    """Whether a column holds texts, but no categories; the first few hundred nearly always decide.
+
+    >>> import pyarrow as pa
+    >>> holds_free_text(pa.chunked_array([["it does not start", None, "the screen is black"]]))
+    True
+    """
+    if not is_text(column.type) or holds_dates(column):
+        return False
+    different: dict[str, None] = {}
+    filled = 0
+    for start in range(0, len(column), _BLOCK):
+        texts = _texts(column.slice(start, _BLOCK)).drop_null()
+        filled += len(texts)
+        different.update(dict.fromkeys(texts.unique().to_pylist()))
+        if len(different) > most_categories(len(column)):
+            break
+    return is_free_text(different, filled)
 
 
 def categories_of(

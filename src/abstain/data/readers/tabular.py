@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from abstain.data.readers.rows import (
     as_numbers,
     categories_of,
     holds_dates,
+    holds_free_text,
     unknown_categories,
 )
 from abstain.data.reading import Options
@@ -86,17 +88,19 @@ def read_arrow(
         raise DataError(f"{where} must hold rows, got none; check that the file is the right one")
     label = label_column(table, options.label, where) if options.labelled else None
     choice = _choice(table, label, options, where)
+    columns = choice.columns
+    texts: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = {}
     dates: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     if choice.kind == "table":
-        categories = categories_of(table, choice.columns, options.categories)
+        texts = _free_texts(table, columns, options)
+        columns = tuple(name for name in columns if name not in texts)
+        categories = categories_of(table, columns, options.categories)
         dates = tuple(
-            name
-            for name in choice.columns
-            if name not in categories and holds_dates(table.column(name))
+            name for name in columns if name not in categories and holds_dates(table.column(name))
         )
-        unknown = tuple(unknown_categories(table, choice.columns, options.categories or {}))
+        unknown = tuple(unknown_categories(table, columns, options.categories or {}))
     labels = None if label is None else _values(table, label)
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
@@ -117,10 +121,11 @@ def read_arrow(
             name=name,
             skipped=skipped,
             scaled=scaled,
-            columns=choice.columns,
+            columns=columns,
             categories=categories,
             dates=dates,
             unknown=unknown,
+            texts=dict(zip(texts, _texts(rows, texts, options), strict=True)),
         )
         data = with_labels(unlabelled, _take(labels, keep), where=f"column {label!r} of {where}")
         if options.weights is None:
@@ -129,9 +134,11 @@ def read_arrow(
         return with_weights(data, values if keep is None else [values[i] for i in keep], where)
 
     if choice.kind == "text":
-        return found(_texts(rows, choice.columns[0], options, where))
+        if not options.to_show:
+            _check_no_gaps(table, columns[0], where)
+        return found(_texts(rows, columns, options)[0])
     if choice.kind == "table":
-        return found(_features(rows, choice, categories, options, where))
+        return found(_features(rows, columns, categories, options, where))
 
     read = list_images if options.to_show else read_images
     images = read(
@@ -154,7 +161,9 @@ def _choice(table: "pa.Table", label: str | None, options: Options, where: objec
     apart += options.ignore
     if options.to_show and options.features is None:
         return choose_to_show(table, apart=apart, where=where)
-    return choose_features(table, options.features, apart=apart, where=where)
+    choice = choose_features(table, options.features, apart=apart, where=where)
+    is_table = choice.kind == "text" and set(choice.columns) <= set(options.texts or ())
+    return replace(choice, kind="table") if is_table else choice
 
 
 def _weight_column(table: "pa.Table", options: Options, where: object) -> list[str]:
@@ -199,38 +208,52 @@ def _embedded(column: "pa.ChunkedArray") -> bool:
     return bool(binary and not column.null_count)
 
 
-def _texts(rows: ArrowRows, column: str, options: Options, where: object) -> Inputs:
-    values = rows.table.column(column)
-    if options.to_show:
-        values = values.fill_null("")
-    if values.null_count:
+def _free_texts(table: "pa.Table", columns: Sequence[str], options: Options) -> tuple[str, ...]:
+    """Which columns a backbone is to read: those of the training, or those that look like it."""
+    if options.texts is not None:
+        return tuple(name for name in columns if name in options.texts)
+    known = options.categories or ()
+    return tuple(
+        name for name in columns if name not in known and holds_free_text(table.column(name))
+    )
+
+
+def _check_no_gaps(table: "pa.Table", column: str, where: object) -> None:
+    if gaps := table.column(column).null_count:
         raise DataError(
             f"text column {column!r} of {where} must have a text in every row, got "
-            f"{many(values.null_count, 'row')} without; fill in what is missing or leave it out"
+            f"{many(gaps, 'row')} without; fill in what is missing or leave it out"
         )
-    if values.nbytes > options.memory_budget:
-        return LazyTexts(rows, column)
-    return list(values.to_pylist())
+
+
+def _texts(rows: ArrowRows, columns: Sequence[str], options: Options) -> list[Inputs]:
+    """The texts of each column, empty where there is none; lazy above the budget for all."""
+    lazy = [LazyTexts(rows, name) for name in columns]
+    if rows.table.select(columns).nbytes > options.memory_budget:
+        return [*lazy]
+    return [
+        ["" if x is None else str(x) for x in rows.table.column(n).to_pylist()] for n in columns
+    ]
 
 
 def _features(
     rows: ArrowRows,
-    choice: Choice,
+    columns: Sequence[str],
     categories: Mapping[str, Sequence[str]],
     options: Options,
     where: object,
 ) -> Inputs:
     """float32 (N, columns), or lazy above the budget; either way every value is looked at once."""
     table = rows.table
-    if 4 * table.num_rows * len(choice.columns) > options.memory_budget:
-        for start, block in _blocks(table, choice.columns, categories):
-            check_finite(block, choice.columns, where=where, first_row=start, may_lack=True)
-        return LazyTable(rows, choice.columns, categories)
-    features = torch.empty((table.num_rows, len(choice.columns)), dtype=torch.float32)
-    for start, block in _blocks(table, choice.columns, categories):
+    if 4 * table.num_rows * len(columns) > options.memory_budget:
+        for start, block in _blocks(table, columns, categories):
+            check_finite(block, columns, where=where, first_row=start, may_lack=True)
+        return LazyTable(rows, columns, categories)
+    features = torch.empty((table.num_rows, len(columns)), dtype=torch.float32)
+    for start, block in _blocks(table, columns, categories):
         features[start : start + len(block)] = block
     if not options.to_show:
-        check_finite(features, choice.columns, where=where, may_lack=True)
+        check_finite(features, columns, where=where, may_lack=True)
     return features
 
 

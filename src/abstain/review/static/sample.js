@@ -73,9 +73,11 @@ export function large(item, about) {
     image.ready.then(() => { if (image.classList.contains("broken")) why(item.row, shown.querySelector("figcaption")); });
     return [shown, image.ready];
   }
+  const prose = (of) => make("blockquote", { class: "text", dir: "auto" }, of.text ? marked(of.text, of.marks || []) : "missing");
   const shown = about.kind === "text"
-    ? make("blockquote", { class: "text", dir: "auto" }, marked(item.text, item.marks || []))
-    : table(item.columns, about.classes, item);
+    ? prose(item)
+    : make("div", { class: "mixed" }, item.texts.map((of) => make("section", {}, make("h3", {}, foreign(of.name)), prose(of))),
+      item.columns.length > 0 && table(item.columns, about.classes, item));
   return [shown, Promise.resolve()];
 }
 
@@ -93,8 +95,9 @@ export function small(sample, about, first = []) {
     return image;
   }
   if (about.kind === "text") return make("p", { class: "brief", dir: "auto" }, sample.text.slice(0, 200));
+  const texts = sample.texts.map((of) => ({ name: of.name, value: of.text.slice(0, 120) || null }));
   const rest = sample.columns.filter((column) => !first.includes(column.name));
   const named = first.map((name) => sample.columns.find((column) => column.name === name)).filter(Boolean);
-  return make("dl", { class: "brief" }, [...named, ...rest].slice(0, 5).map((column) =>
+  return make("dl", { class: "brief" }, [...texts, ...named, ...rest].slice(0, 5).map((column) =>
     make("div", {}, make("dt", {}, foreign(column.name)), make("dd", {}, foreign(value(column.value))))));
 }

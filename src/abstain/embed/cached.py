@@ -1,0 +1,88 @@
+"""Models of the hub that this machine has already: found by their files, without the network."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from abstain.data import Kind
+
+MOST_WEIGHTS = 500_000_000
+"""A model of more is for those who name it: it would take hours on most machines."""
+
+
+def cached_models(kind: Kind) -> list[str]:
+    """Names of the encoders for images or for texts in the cache of the hub, smallest first.
+
+    Image encoders of transformers have a preprocessor_config.json with the mean of pixels, models
+    of sentence-transformers a modules.json. Those that need code of their own are left out.
+    """
+    found = []
+    for model, folder in _snapshots():
+        weights = weights_in(folder)
+        if 0 < weights <= MOST_WEIGHTS and (library := _library(folder, kind)):
+            found.append((weights, f"{library}:{model}"))
+    return [name for _, name in sorted(found)]
+
+
+def cached_folder(model: str) -> Path | None:
+    """Where a model of the hub lies on this machine, if it does."""
+    return next((folder for name, folder in _snapshots() if name == model), None)
+
+
+def weights_in(folder: Path) -> int:
+    """How many numbers the weights of a model are, from the heads of its files.
+
+    The weights of modules.json lie in the folder too, or in one of its first module.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    total = 0
+    for path in (*folder.glob("*.safetensors"), *folder.glob("0_*/*.safetensors")):
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    size = 1
+                    for side in file.get_slice(name).get_shape():
+                        size *= side
+                    total += size
+        except (OSError, SafetensorError):  # cut short while it was fetched
+            return 0
+    return total
+
+
+def _library(folder: Path, kind: Kind) -> str | None:
+    """The library of a model that gives features of this kind."""
+    modules = _json(folder / "modules.json")
+    if kind == "text":
+        first = modules[0].get("type", "") if isinstance(modules, list) and modules else ""
+        return "st" if first.endswith(".Transformer") else None
+    config, pixels = (_json(folder / f"{x}config.json") for x in ("", "preprocessor_"))
+    is_plain = isinstance(config, dict) and "auto_map" not in config
+    is_of_images = isinstance(pixels, dict) and "image_mean" in pixels
+    return "hf" if is_plain and is_of_images and modules is None else None
+
+
+def _snapshots() -> Iterator[tuple[str, Path]]:
+    """Every model of the cache with the folder of its newest version."""
+    for place in sorted(hub_cache().glob("models--*")):
+        head = place / "refs" / "main"
+        folder = place / "snapshots" / (head.read_text().strip() if head.is_file() else "")
+        if head.is_file() and folder.is_dir():
+            yield place.name.removeprefix("models--").replace("--", "/"), folder
+
+
+def hub_cache() -> Path:
+    """The folder in which Hugging Face's libraries keep models."""
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface"
+    )
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,170 @@
+"""A table with free text: numbers and categories, and beside them what a backbone sees of texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from abstain.data import Inputs, Kind, LabeledData
+from abstain.data.encoders.base import Encoder
+from abstain.data.encoders.table_encoder import TableEncoder
+from abstain.data.inputs import blocks, take
+from abstain.data.reading import MEMORY_BUDGET
+from abstain.embed.backbone import Backbone
+from abstain.embed.embedding import embed
+from abstain.embed.names import backbone_again
+from abstain.errors import DataError
+from abstain.support.wording import did_you_mean, some
+
+SHRINK = 0.25
+"""Features of a text are divided by this power of how many there are."""
+
+
+@dataclass(frozen=True)
+class JoinedEncoder(Encoder):
+    """Encodes the numbers and categories of a row, and the features of each of its texts."""
+
+    backbone: Backbone
+    numbers: TableEncoder | None
+    """None where no column of numbers or categories holds a value."""
+    texts: Mapping[str, TableEncoder]
+    """Of each column of texts, mean and spread of its features."""
+    reason: str = ""
+    """Why this backbone."""
+    show: bool = field(default=False, compare=False)
+    kind: Kind = "table"
+
+    @classmethod
+    def fit(
+        cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
+    ) -> "JoinedEncoder":
+        """Embed the texts of the training part, and take mean and spread of all its columns."""
+        has_numbers = any(bool((~rows.isnan()).any()) for rows in blocks(data.inputs))
+        # First, as columns that cannot be used are named here, and embedding may take hours.
+        numbers = TableEncoder.fit(data) if has_numbers else None
+        texts = {}
+        for name in data.texts:
+            features = embed(data.of_texts(name), backbone, show=show)
+            rows = features.within(MEMORY_BUDGET // len(data.texts))
+            texts[name] = _scaled(TableEncoder.fit(as_table(data, rows)))
+        return cls(backbone, numbers, texts, reason, show)
+
+    @classmethod
+    def restore(cls, about: dict[str, Any], folder: Path) -> "JoinedEncoder":
+        """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
+        return cls(
+            backbone_again(about, "text", folder),
+            None if about["numbers"] is None else TableEncoder.restore(about["numbers"]),
+            {name: TableEncoder.restore(each) for name, each in about["texts"].items()},
+            about["reason"],
+        )
+
+    def about(self) -> dict[str, Any]:
+        """The backbone, whose weights stay where they are installed, and the encoders it joins."""
+        return {
+            "kind": "joined",
+            "backbone": self.backbone.name,
+            "identity": self.backbone.identity,
+            "reason": self.reason,
+            "numbers": None if self.numbers is None else self.numbers.about(),
+            "texts": {name: each.about() for name, each in self.texts.items()},
+        }
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of numbers and categories, then those of texts."""
+        return (*(self.numbers.columns if self.numbers else ()), *self.texts)
+
+    @property
+    def categories(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
+        """Of columns that hold categories: those of the training data."""
+        return self.numbers.categories if self.numbers else {}
+
+    @property
+    def seen_by(self) -> str:  # type: ignore[override]
+        """By what texts are seen, and why."""
+        return f"{some([*self.texts])} by {self.backbone.name}, {self.reason}"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The numbers of a row, and the features of its texts."""
+        parts = [*([self.numbers] if self.numbers else []), *self.texts.values()]
+        return (sum(part.input_shape[0] for part in parts),)
+
+    def encode(self, data: LabeledData | Inputs) -> Inputs:
+        """Numbers and features side by side, the latter from the cache; lazy if they do not fit."""
+        if not isinstance(data, LabeledData):
+            self._refuse()
+        self.check_kind(data)
+        self._check_texts(data)
+        parts = [] if self.numbers is None else [self.numbers.encode(data)]
+        for name, encoder in self.texts.items():
+            features = embed(data.of_texts(name), self.backbone, show=self.show)
+            parts.append(encoder.encode(features.within(MEMORY_BUDGET // len(self.texts))))
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        return torch.cat(tensors, dim=1) if len(tensors) == len(parts) else LazyJoined(tuple(parts))
+
+    def too_far(self, data: LabeledData) -> list[str]:
+        """Columns of numbers with values beyond their limits."""
+        return self.numbers.too_far(data) if self.numbers else []
+
+    def _check_texts(self, data: LabeledData) -> None:
+        if missing := [name for name in self.texts if name not in data.texts]:
+            raise DataError(
+                f"{data.name} must have the texts of the training data, got no column of free text "
+                f"called {some(missing)}{did_you_mean(missing[0], data.texts)}",
+                remedy="load it with {texts}",
+                texts=[*self.texts],
+            )
+
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> NoReturn:
+        self._refuse()
+
+    def encode_one(self, sample: object, order: Sequence[int]) -> NoReturn:
+        """Not to be had: a row is in several parts."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise DataError(
+            "a table with texts must be encoded as LabeledData, whose columns have names, got its "
+            "inputs alone"
+        )
+
+
+@dataclass(frozen=True)
+class LazyJoined:
+    """Encoded parts of each row, some of them lazy, side by side."""
+
+    parts: tuple[Inputs, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
+        """Many rows at once, which a torch DataLoader asks for when it can."""
+        taken = [[torch.as_tensor(x) for x in take(part, indices)] for part in self.parts]
+        return [torch.cat(row) for row in zip(*taken, strict=True)]
+
+
+def as_table(data: LabeledData, features: Inputs) -> LabeledData:
+    """Features as the inputs of a table whose columns have no names."""
+    return LabeledData(
+        inputs=features, given=data.given, classes=data.classes, ids=data.ids, kind="table"
+    )
+
+
+def _scaled(features: TableEncoder) -> TableEncoder:
+    """The features of a text, so small that hundreds of them do not drown a few numbers.
+
+    Together they count as much as √d numbers, d being how many there are: half-way between a text
+    that counts as one number and one that counts as d (bench/mixed_tables.py compares the three).
+    """
+    weight = len(features.mean) ** -SHRINK
+    assert features.limit is not None
+    return replace(features, std=features.std / weight, limit=features.limit * weight)

@@ -1,0 +1,164 @@
+"""Fine-tuning that is tried where the time allows it, and kept where held-out labels agree.
+
+frozen features ──▶ head ──▶ loss on held-out labels ─┐
+backbone ──▶ a few timed steps ──▶ its epochs ────────┴──▶ the lower loss is the run
+
+The head on frozen features is always trained first: it is cheap, and a result to fall back on. The
+loss decides, not the agreement: it is what ends the warm-up of both trainings, and it tells apart
+what a few hundred labels, each predicted or not, do not.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from abstain.embed.choice import BUDGET
+from abstain.embed.finetuning import is_trainable
+from abstain.embed.names import NONE, backbone_named
+from abstain.errors import DivergedError
+from abstain.support.duration import seconds_of
+from abstain.training.agreement import agreed
+from abstain.training.averaging import copied
+from abstain.training.comparison import Comparison, compared, failed, held_out_loss, not_tried
+from abstain.training.prepared import Prepared
+from abstain.training.recipe import Recipe
+from abstain.training.reports import Reports
+from abstain.training.run_once import run_once
+from abstain.training.setup import Setup, set_up
+from abstain.training.trained import Trained
+from abstain.training.trial_folder import TrialFolder
+
+LEAST_EPOCHS = 3
+"""Fewer leave no time between the warm-up and the end."""
+_TIMED_STEPS = 3
+_FORWARD = 1 / 3
+"""What it takes to see a sample, of a step that learns from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What is to be tried after the training on frozen features."""
+
+    recipe: Recipe
+    """Of the fine-tuning; sizes are not resolved."""
+    budget: float
+    """Seconds for all: features, the training before, and this one."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"recipe": self.recipe.as_json(), "budget": self.budget}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Trial":
+        """What `as_json` gave."""
+        return cls(recipe=Recipe.from_json(values["recipe"]), budget=values["budget"])
+
+
+def budget_seconds(budget: float | str | None, device: torch.device) -> float:
+    """The time in which fine-tuning may be tried: as given; by default none on a CPU.
+
+    >>> budget_seconds("10m", torch.device("cpu")), budget_seconds(None, torch.device("cpu"))
+    (600.0, 0.0)
+    """
+    if budget is None:
+        return BUDGET if device.type == "cuda" else 0.0
+    return seconds_of(budget, "budget")
+
+
+def planned(recipe: Recipe, prepared: Prepared, budget: float) -> Trial | None:
+    """Fine-tuning, where it is left open, possible, and can be judged by held-out labels.
+
+    Args:
+        recipe: Not resolved.
+        prepared: The data.
+        budget: In seconds.
+    """
+    data, name = prepared.data, prepared.backbone.name
+    is_open = recipe.finetune is None and recipe.model is None and budget > 0
+    if not is_open or data.kind != "image" or name == NONE or not recipe.held_out(len(data)):
+        return None
+    if not is_trainable(backbone_named(name, data.kind)):
+        return None
+    return Trial(recipe=replace(recipe.fine_tuned(), backbone=name), budget=budget)
+
+
+def tried(
+    trial: Trial,
+    frozen: Trained,
+    prepared: Prepared,
+    state: PartialState,
+    *,
+    began: float,
+    show: bool,
+    save_every: float,
+) -> Trained:
+    """The better of two trainings, in the one folder of the run.
+
+    Args:
+        trial: What is tried.
+        frozen: The training on frozen features.
+        prepared: The data of both.
+        state: The processes that train together.
+        began: When the run did, by `time.monotonic`.
+        show: Show progress, where there is a terminal.
+        save_every: Seconds between checkpoints within an epoch.
+    """
+    place = TrialFolder(frozen.folder) if frozen.folder else None
+    resumed = place is not None and place.has_begun
+    loss = held_out_loss(frozen.history.epochs)
+    tuned: Trained | None = None
+    try:
+        if place is not None and resumed:
+            recipe = Recipe.from_json(place.about()["recipe"])
+            setup = set_up(prepared, recipe, None, state, resumed=place, show=show)
+        else:
+            if place is not None and state.is_main_process:
+                place.clear()  # a process may have been killed before it began
+            setup = set_up(prepared, prepared.resolved(trial.recipe), None, state, show=show)
+            seconds = seconds_per_epoch(setup)
+            left = agreed(lambda: trial.budget - (time.monotonic() - began), state)
+            epochs = min(setup.recipe.epochs or 0, int(left / seconds))
+            if epochs < min(LEAST_EPOCHS, setup.recipe.epochs or 0):
+                comparison = not_tried(loss, seconds=seconds, least=LEAST_EPOCHS, left=left)
+                return _decided(frozen, comparison, place, state)
+            setup = replace(setup, recipe=replace(setup.recipe, epochs=epochs))
+        tuned = run_once(setup, place, resumed=resumed, show=show, save_every=save_every)
+    except DivergedError:
+        comparison = failed(loss, "the training diverged")
+    except torch.OutOfMemoryError:
+        comparison = failed(loss, "the device has too little memory")
+    else:
+        comparison = compared(
+            loss,
+            held_out_loss(tuned.history.epochs),
+            held_out=tuned.recipe.held_out(len(prepared.data)),
+            epochs=tuned.recipe.epochs or 0,
+        )
+    chosen = tuned if tuned is not None and comparison.chosen == "fine-tuned" else frozen
+    return _decided(replace(chosen, folder=frozen.folder), comparison, place, state)
+
+
+def seconds_per_epoch(setup: Setup) -> float:
+    """What an epoch takes, by a few real steps of a copy of the network."""
+    task = setup.task
+    loop = setup.loop(copied(setup.model), Reports(setup.augmentations))
+    step = loop.seconds_per_step(_TIMED_STEPS)
+    seen = sum(len(part.rows) for part in (task.hold_out, task.test) if part is not None)
+    steps = len(task.everything or task.training) + _FORWARD * seen / task.training.size
+    return agreed(lambda: step * steps, setup.state)
+
+
+def _decided(
+    chosen: Trained, comparison: Comparison, place: TrialFolder | None, state: PartialState
+) -> Trained:
+    """The training that is the run, with what was decided, also in its folder."""
+    chosen = replace(chosen, finetuning=comparison)
+    if place is not None and state.is_main_process:
+        record = place.win if comparison.chosen == "fine-tuned" else place.lose
+        record(comparison.as_json(), chosen.summary())
+    state.wait_for_everyone()
+    return chosen
