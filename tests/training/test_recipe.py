@@ -40,8 +40,22 @@ def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
 
 
 def test_given_settings_are_kept():
-    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False)
+    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False, finetune=False)
     assert recipe.resolved(num_samples=99, num_classes=5) == recipe
+
+
+def test_fine_tuning_keeps_what_was_given_and_trains_to_the_end():
+    asked = Recipe.of("auto", epochs=5, schedule="cosine", flip=0.1).until_settled()
+    assert asked.stop == "settled"
+    tuned = asked.fine_tuned()
+    assert tuned == Recipe.of("auto", finetune=True, epochs=5, schedule="cosine", flip=0.1)
+
+
+def test_a_run_of_before_fine_tuning_could_be_tried_is_resumed_without_it():
+    values = Recipe.of("auto").as_json()
+    assert Recipe.from_json(values).finetune is None
+    del values["finetune"]
+    assert Recipe.from_json(values).finetune is False
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3])
