@@ -1,4 +1,4 @@
-"""Write the tables of docs/backbones.md from results/backbones.json, mixed-tables.json, and others.
+"""Write the tables of docs/backbones.md from the results that `page` names.
 
 python bench/backbones_page.py
 """
@@ -156,17 +156,60 @@ def _away(rows, part):
     return fmean(abs(x[part]["rate"] - x["wrong"]) for x in rows)
 
 
+def drawings(found):
+    """Small grey images from scratch and by a backbone: a row per audit."""
+    lines = [
+        "| images | plain ground | errors | AUROC from scratch | by backbone "
+        "| seconds from scratch | by backbone |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for x in found["cases"]:
+        scratch, seen = x["none"], x[_SMALL["image"]]
+        lines.append(
+            f"| {x['set']}, {x['samples']:,} | {x['plain']:.0%} | {x['noise']} | "
+            f"{scratch['auroc']:.3f} | {seen['auroc']:.3f} | {scratch['seconds']:.0f} | "
+            f"{seen['seconds']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def heads(found):
+    """Linear heads and MLPs, and the better of the two by held-out loss."""
+    sets = found["sets"].values()
+    better = [x[min(("linear", "mlp"), key=lambda kind: x[kind]["loss"])] for x in sets]
+    slower = fmean(x["mlp"]["seconds"] / x["linear"]["seconds"] for x in sets)
+    kinds = {
+        "linear (used)": ([x["linear"] for x in sets], 1.0),
+        "MLP": ([x["mlp"] for x in sets], slower),
+        "the better of the two by loss": (better, 1 + slower),
+        "linear at the MLP's learning rate": ([x["slow"] for x in sets], 1.0),
+    }
+    lines = [
+        "| heads | log loss of held-out labels | AUROC of P(given) | time |",
+        "|---|---|---|---|",
+    ]
+    for name, (rows, times) in kinds.items():
+        loss, auroc = (fmean(x[figure] for x in rows) for figure in ("loss", "auroc"))
+        lines.append(f"| {name} | {loss:.3f} | {auroc:.3f} | {times:.1f} × |")
+    return "\n".join(lines)
+
+
+def _result(name):
+    return json.loads((ROOT / f"results/{name}.json").read_text(encoding="utf-8"))
+
+
 def page():
     """The page with its tables as results give them."""
-    found = json.loads((ROOT / "results/backbones.json").read_text(encoding="utf-8"))
-    tables_found = json.loads((ROOT / "results/mixed-tables.json").read_text(encoding="utf-8"))
+    found, joined = _result("backbones"), _result("mixed-tables")
     files = sorted((ROOT / "results").glob("embed*.json"))
     tables = {
         "gains": gains(found),
         "evidence": evidence(found),
-        "mixed": mixed(tables_found),
-        "scales": scales(tables_found),
-        "tuned": tuned(json.loads((ROOT / "results/finetune.json").read_text(encoding="utf-8"))),
+        "mixed": mixed(joined),
+        "scales": scales(joined),
+        "tuned": tuned(_result("finetune")),
+        "drawings": drawings(_result("drawings")),
+        "heads": heads(_result("heads")),
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }
     text = PAGE.read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ from abstain.embed import finetuning
 from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt
-from abstain.training import augmentation, methods, optim, recipe
+from abstain.training import augmentation, methods, optim, recipe, trial
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
@@ -143,6 +143,9 @@ def figures():
             f"Images up to {finetuning._SMALL_IMAGE} pixels are seen at "
             f"{finetuning._SMALL_INPUT}, others",
             f"half of at most {augmentation._JUDGED:,} images",
+            f"If its {tuned['epochs']} epochs do not fit",
+            f"below {trial.LEAST_EPOCHS} it is not tried",
+            f"on a GPU, within {trial.BUDGET / 60:.0f} minutes",
         ],
         "docs/losses.md": [
             *(f"| {shape} | {target} |" for shape, target, _ in loss["CASES"]),

@@ -4,17 +4,14 @@ from statistics import fmean
 import backbones_page
 
 from abstain.data.free_text import most_categories
-from abstain.embed import choice, joined
+from abstain.embed import cached, choice, folds, joined, shards
+from abstain.support.duration import spoken
 
 TEXT = backbones_page.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_shows_what_the_results_say():
     assert backbones_page.page() == TEXT
-
-
-def test_the_page_names_the_size_up_to_which_images_are_learnt_from_scratch():
-    assert f"grey images up to {choice._DRAWING} pixels" in TEXT
 
 
 def test_the_page_names_what_counts_as_categories_and_how_texts_are_scaled():
@@ -34,3 +31,35 @@ def test_whichever_table_is_left_out_the_scale_that_is_used_has_the_best_ap():
         assert max(mean, key=mean.get) == "joined"
     unscaled, used = (found["product_match"][x]["auroc"] for x in ("joined, unscaled", "joined"))
     assert unscaled < used
+
+
+def test_the_page_names_the_numbers_by_which_auto_chooses():
+    for text in (
+        f"(up to {choice._DRAWING} pixels)",
+        f"at least {choice._PLAIN:.0%} of an image, in the median of {choice._LOOKED_AT}",
+        f"at most {cached.MOST_WEIGHTS // 10**6} million weights",
+        f"at most {choice._PROBED:,} samples ({shards.SHARD:,}, if the slowest would take more "
+        f"than {choice._PROBE_SECONDS} seconds",
+        f"(`--budget`, {choice.BUDGET / 60:.0f} minutes by default)",
+        f"`--budget {spoken(choice.BUDGET)}`",
+    ):
+        assert text in TEXT, text
+    assert folds.FOLDS == 5  # "each head blind to a fifth"
+
+
+def test_held_out_labels_tell_which_way_to_see_small_grey_images():
+    for x in backbones_page._result("drawings")["cases"]:
+        scratch, seen = x["none"], x["small:efficientnet-lite2"]
+        better = scratch["auroc"] > seen["auroc"]
+        assert better == (scratch["held_out"] > seen["held_out"])
+        assert better == (x["plain"] >= choice._PLAIN)
+
+
+def test_the_bench_of_heads_is_of_what_the_page_says():
+    found = backbones_page._result("heads")
+    text = f"({found['hidden']} hidden units, dropout {found['dropout']}"
+    assert text in TEXT
+    assert f"the real labels of {len(found['sets'])} sets" in TEXT
+    gains = {n: x["mlp"]["auroc"] - x["linear"]["auroc"] for n, x in found["sets"].items()}
+    assert f"climate_fever, with {found['sets']['climate_fever']['samples']} labels" in TEXT
+    assert abs(sum(x for n, x in gains.items() if n != "climate_fever")) / len(gains) < 0.001

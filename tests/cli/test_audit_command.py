@@ -76,6 +76,61 @@ def test_a_dry_run_makes_nothing(here):
     assert sorted(path for path in here.iterdir() if path.name != "cache") == before
 
 
+NETWORK = """
+import torch
+
+class Net(torch.nn.Module):
+    size = 8
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.convolution = torch.nn.Conv2d(3, 6, 3)
+
+    def forward(self, images):
+        return self.convolution(images).relu().mean((2, 3))
+"""
+
+
+@pytest.fixture
+def photos(here):
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        place = here / "photos" / ("dark", "light")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 120, (8, 8, 3)) + 100 * (number % 2)
+        Image.fromarray(pixels.astype(np.uint8)).save(place / f"{number}.png")
+    (here / "net.py").write_text(NETWORK)
+    return ["photos", "--backbone", "net.py:Net", "--no-augment", "--batch", 8]
+
+
+def test_within_a_budget_it_says_whether_fine_tuning_is_better_and_why(photos, here):
+    output = run("audit", *photos, "--budget", "5m", "--out", "audit")
+    line = (
+        r"fine-tuning +(better than|tried, no better than) frozen features: loss (\d\.\d+) against "
+    )
+    line += r"(\d\.\d+) on \d+ held-out labels, 8 epochs\n"
+    found = re.search(line, output)
+    assert found, output
+    is_better = float(found[2]) < float(found[3])
+    assert (found[1] == "better than") == is_better
+    recipe = json.loads((here / "audit" / "run.json").read_text())["recipe"]
+    assert recipe["finetune"] == is_better
+    assert found[2] in (here / "audit" / "report.html").read_text()
+    trained = run("train", *photos, "--budget", "5m", "--out", "run")
+    assert re.search(line, trained), trained
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [([], False), (["--budget", "90s"], "tried within 1m30s"), (["--budget", "0"], False)],
+)
+def test_a_dry_run_says_whether_fine_tuning_would_be_tried(photos, words, shown):
+    answer = json.loads(run("audit", *photos, *words, "--dry-run", "--json"))
+    assert answer["recipe"]["finetune"] == shown
+
+
 def test_a_dry_run_shows_the_settings_of_fine_tuning(here):
     shown = ["--finetune", "--lr", 0.002, "--no-augment", "--dry-run", "--json"]
     recipe = json.loads(run("audit", "blobs.npz", *shown))["recipe"]
@@ -117,6 +172,8 @@ def test_features_are_a_file_or_columns(here):
         ("missing.csv", "source must be a file or folder that exists"),
         ("blobs.npz --epochs many", "--epochs"),
         ("blobs.npz --finetune", "--finetune needs a backbone, got none for blobs"),
+        ("blobs.npz --budget soon", "--budget must be a duration such as 90s, 10m or 1h30m, got"),
+        ("--resume audit --budget 10m", "--resume takes all settings from its folder"),
         ("blobs.npz --finetune --model mlp", "--finetune must be left out where a model is given"),
         ("blobs.npz --augment", "--augment must be left out where no network learns from images"),
     ],

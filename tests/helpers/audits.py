@@ -55,6 +55,7 @@ def write_images(root, per_class=30, size=8):
         for i in range(per_class):
             shade = 200 if (k == 1) != (i % 5 == 0) else 40
             pixels = np.clip(rng.normal(shade, 20, size=(size, size)), 0, 255).astype(np.uint8)
+            pixels[: 3 * size // 8] = shade  # plain ground, as of drawings: learnt from scratch
             Image.fromarray(pixels).save(root / name / f"{i}.png")
     return root
 

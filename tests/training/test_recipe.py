@@ -44,6 +44,20 @@ def test_given_settings_are_kept():
     assert recipe.resolved(num_samples=99, num_classes=5) == recipe
 
 
+def test_fine_tuning_keeps_what_was_given_and_trains_to_the_end():
+    asked = Recipe.of("auto", epochs=5, schedule="cosine", flip=0.1).until_settled()
+    assert asked.stop == "settled"
+    tuned = asked.fine_tuned()
+    assert tuned == Recipe.of("auto", finetune=True, epochs=5, schedule="cosine", flip=0.1)
+
+
+def test_a_run_of_before_fine_tuning_could_be_tried_is_resumed_without_it():
+    values = Recipe.of("auto").as_json()
+    assert Recipe.from_json(values).finetune is None
+    del values["finetune"]
+    assert Recipe.from_json(values).finetune is False
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 def test_the_chosen_warm_up_leaves_an_epoch_for_the_loss(epochs):
     assert Recipe(epochs=epochs).resolved(num_samples=99, num_classes=5).warm_up < epochs

@@ -140,15 +140,13 @@ def test_what_does_not_fit_into_the_budget_is_not_tried(photos, backbone, tmp_pa
 
 
 def test_fewer_epochs_are_trained_where_all_do_not_fit(photos, backbone):
-    many = recipe(epochs=400, batch=60)  # 2 steps of 0.02 s each: 16 s
-    trained = train(
-        photos, many, backbone=backbone(BLIND, in_training="time.sleep(0.02)"), budget=6
-    )
+    slow = backbone(BLIND, in_training="time.sleep(0.04)")  # 13 steps an epoch: 20 s at least
+    trained = train(photos, recipe(epochs=40), backbone=slow, budget=12)
     assert trained.finetuning.chosen == "fine-tuned"
-    assert 3 <= trained.recipe.epochs < 400
+    assert 3 <= trained.recipe.epochs == trained.finetuning.epochs < 40
     # The learning rate comes down at their end, not at that of the epochs that were asked for.
     tuned = trained.history.epochs
-    assert tuned[-1]["learning_rate"] < 0.01 * max(row["learning_rate"] for row in tuned)
+    assert tuned[-1]["learning_rate"] < 0.2 * max(row["learning_rate"] for row in tuned)
 
 
 @pytest.mark.parametrize("budget", [None, 0, "0s"])

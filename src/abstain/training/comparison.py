@@ -49,10 +49,10 @@ def compared(frozen_loss: float, tuned_loss: float, *, held_out: int, epochs: in
     )
 
 
-def not_tried(frozen_loss: float, *, seconds: float, least: int, left: float) -> Comparison:
-    """Frozen features, as the budget is too small for fine-tuning.
+def not_tried(frozen_loss: float, seconds: float, left: float, *, least: int) -> Comparison:
+    """Frozen features, as an epoch takes too many seconds for what is left of the budget.
 
-    >>> print(not_tried(0.5, seconds=200, least=3, left=300).reason)
+    >>> print(not_tried(0.5, 200, 300, least=3).reason)
     not tried: its least number of epochs, 3, takes about 10m, and 5m of the budget are left
     """
     return Comparison(

@@ -17,7 +17,8 @@ import torch
 from accelerate import PartialState
 
 from abstain.embed.choice import BUDGET
-from abstain.embed.finetuning import is_trainable
+from abstain.embed.embedding import seconds_to_embed
+from abstain.embed.finetuning import FineTuningEncoder, is_trainable
 from abstain.embed.names import NONE, backbone_named
 from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
@@ -37,6 +38,8 @@ LEAST_EPOCHS = 3
 _TIMED_STEPS = 3
 _FORWARD = 1 / 3
 """What it takes to see a sample, of a step that learns from it."""
+_SURELY = 2
+"""By how much a rough estimate must exceed the time that is left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +121,11 @@ def tried(
         else:
             if place is not None and state.is_main_process:
                 place.clear()  # a process may have been killed before it began
-            setup = set_up(prepared, prepared.resolved(trial.recipe), None, state, show=show)
-            seconds = seconds_per_epoch(setup)
-            left = agreed(lambda: trial.budget - (time.monotonic() - began), state)
-            epochs = min(setup.recipe.epochs or 0, int(left / seconds))
-            if epochs < min(LEAST_EPOCHS, setup.recipe.epochs or 0):
-                comparison = not_tried(loss, seconds=seconds, least=LEAST_EPOCHS, left=left)
+            fitted = _fitted(trial, prepared, state, began, show=show)
+            if isinstance(fitted, _Misfit):
+                comparison = not_tried(loss, fitted.seconds, fitted.left, least=LEAST_EPOCHS)
                 return _decided(frozen, comparison, place, state)
-            setup = replace(setup, recipe=replace(setup.recipe, epochs=epochs))
+            setup = fitted
         tuned = run_once(setup, place, resumed=resumed, show=show, save_every=save_every)
     except DivergedError:
         comparison = failed(loss, "the training diverged")
@@ -140,6 +140,45 @@ def tried(
         )
     chosen = tuned if tuned is not None and comparison.chosen == "fine-tuned" else frozen
     return _decided(replace(chosen, folder=frozen.folder), comparison, place, state)
+
+
+@dataclass(frozen=True)
+class _Misfit:
+    """A budget that is too small."""
+
+    seconds: float
+    """For an epoch."""
+    left: float
+
+
+def _fitted(
+    trial: Trial, prepared: Prepared, state: PartialState, began: float, *, show: bool
+) -> Setup | _Misfit:
+    """The set-up of as many epochs as fit into what is left of the budget."""
+    recipe = prepared.resolved(trial.recipe)
+    wanted = recipe.epochs or 0
+    least = min(LEAST_EPOCHS, wanted)
+
+    def left() -> float:
+        return agreed(lambda: trial.budget - (time.monotonic() - began), state)
+
+    # To decode all images and to measure layouts takes long by itself: not where it is in vain.
+    rough = agreed(lambda: _rough_epoch(prepared), state)
+    if rough * least > _SURELY * left():
+        return _Misfit(rough, left())
+    setup = set_up(prepared, recipe, None, state, show=show)
+    seconds = seconds_per_epoch(setup)
+    epochs = min(wanted, int(left() / seconds))
+    if epochs < least:
+        return _Misfit(seconds, left())
+    return replace(setup, recipe=replace(setup.recipe, epochs=epochs))
+
+
+def _rough_epoch(prepared: Prepared) -> float:
+    """What an epoch takes, from what it takes to see a batch."""
+    backbone = backbone_named(prepared.backbone.name, prepared.data.kind)
+    sized = FineTuningEncoder.fit(prepared.data, backbone).backbone
+    return seconds_to_embed(prepared.data, sized) / _FORWARD
 
 
 def seconds_per_epoch(setup: Setup) -> float:
