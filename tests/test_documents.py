@@ -24,7 +24,7 @@ from verdict_tables import Rows
 
 from abstain.auditing import measured
 from abstain.embed import finetuning
-from abstain.review import queue, shown
+from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt
 from abstain.training import augmentation, methods, optim, recipe, trial
@@ -132,7 +132,8 @@ def figures():
             f"{seconds['1000000']:.1f} s for 10⁶ labels of {reranked['speed']['classes']} classes "
             f"and {reranked['speed']['decisions']:,} decisions)",
             f"for {WORDS[round(queue.LEASE / 60)]} minutes",
-            f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(shown.LARGEST_PICTURE))]} pixels",
+            f"(of more than {same.CHECKED:,}, some)",
+            f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",
         ],
         "docs/training.md": [
             f"{tuned['learning_rate']} for the new last layer and a "

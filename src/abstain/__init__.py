@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
+    from abstain.review.serving import review_labels
     from abstain.training.predict import predict_from
     from abstain.training.predictions import Predictions
     from abstain.training.recipe import Recipe
@@ -47,6 +48,7 @@ _HOMES = {
         "predict",
         "stake",
     ),
+    "abstain.review.serving": ("review_labels",),
     "abstain.training.predict": ("predict_from",),
     "abstain.training.predictions": ("Predictions",),
     "abstain.training.recipe": ("Recipe",),
@@ -74,6 +76,7 @@ __all__ = [
     "noise",
     "predict",
     "predict_from",
+    "review_labels",
     "stake",
     "theory",
     "train",

@@ -1,4 +1,7 @@
-"""The server: who is not let in, and what it refuses."""
+"""The server: who is not let in, and what it refuses.
+
+Tests of app.py and of guard.py.
+"""
 
 import csv
 import random
@@ -38,6 +41,30 @@ def test_requests_of_other_sites_are_refused(photos, page, origin):
         assert client.get("/api/log").json()["entries"] == []
 
 
+NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+PICTURE = {"sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_can_lead_to_the_page_and_do_nothing_else(photos, page, site):
+    """It could count samples by which pictures load, or take labels away by asking for them."""
+    with page(photos) as client:
+        del client.headers["origin"]  # browsers say none with what a page merely shows
+        asked = {"row": 0, "who": "eve", "count": 60}
+        for path in ("/api/picture", "/api/next", "/api/about", "/static/page.js", "/"):
+            headers = {"sec-fetch-site": site, **PICTURE}
+            assert client.get(path, params=asked, headers=headers).status_code == 403
+        headers = {"sec-fetch-site": site, **NAVIGATION}
+        assert client.get("/api/next", params=asked, headers=headers).status_code == 403
+        frame = {**headers, "sec-fetch-dest": "iframe"}
+        assert client.get("/", headers=frame).status_code == 403
+        assert client.get("/", headers=headers).status_code == 200
+        assert len(client.session.queue.leases) == 0
+        for own in ("same-origin", "none"):
+            headers = {"sec-fetch-site": own, **PICTURE}
+            assert client.get("/api/picture", params=asked, headers=headers).status_code == 200
+
+
 def test_requests_that_say_no_origin_change_nothing(photos, page):
     with page(photos) as client:
         del client.headers["origin"]
@@ -54,8 +81,8 @@ def test_the_token_is_asked_for_once_and_then_kept_as_a_cookie(photos, page):
     with page(photos, token="a-long-secret") as client:
         assert client.get("/").status_code == 401
         assert client.get("/?token=wrong").status_code == 401
-        answer = client.get("/?token=a-long-secret", follow_redirects=False)
-        assert answer.status_code == 303
+        answer = client.get("/?token=a-long-secret")
+        assert answer.status_code == 200
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie

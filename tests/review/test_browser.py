@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
@@ -35,7 +36,7 @@ def browser():
 
 
 @contextmanager
-def serving(folder, port=0):
+def serving(folder, port=0, **settings):
     """The server in a thread; its address."""
     import uvicorn
 
@@ -43,7 +44,9 @@ def serving(folder, port=0):
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
-    config = uvicorn.Config(make_app(session, you="ann"), log_level="error", lifespan="off")
+    config = uvicorn.Config(
+        make_app(session, **{"you": "ann", **settings}), log_level="error", lifespan="off"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -161,7 +164,8 @@ def test_a_class_is_chosen_by_typing_its_name(desk):
 
 def test_no_key_means_two_things(desk):
     keys = desk.eval_on_selector_all(
-        "#choices kbd, #actions > :not(.by-thumb) kbd", "all => all.map((one) => one.textContent)"
+        "#choices kbd, #actions > :not(.by-thumb) kbd, #moves kbd",
+        "all => all.map((one) => one.textContent)",
     )
     keys += desk.eval_on_selector_all(
         ".tools [data-key]", "all => all.map((one) => one.dataset.key)"
@@ -251,7 +255,7 @@ def test_all_like_this_one_opens_the_grid(desk):
 
 def test_verify_shows_no_proposal_until_asked(desk):
     desk.click("#mode-verify")
-    desk.wait_for_selector("#actions >> text=Reveal")
+    desk.wait_for_selector("#moves >> text=Reveal")
     assert desk.locator(".share").count() == 0
     assert desk.locator(".tag").count() == 0
     assert desk.locator("#near img").count() == 0
@@ -295,6 +299,44 @@ def test_what_the_server_could_not_save_is_sent_again_once(browser, photos):
             assert [x.after.kind for x in log(photos, 2)] == ["label", "unsure"]
 
 
+def test_the_page_says_that_the_server_does_not_answer_and_goes_on_by_itself(browser, photos):
+    server = serving(photos)
+    address = server.__enter__()
+    with opened(browser, address) as page:
+        server.__exit__(None, None, None)
+        for _ in range(15):  # more than were fetched ahead
+            page.keyboard.press("k")
+            page.wait_for_timeout(50)
+        page.wait_for_selector("#stage:has-text('The server does not answer')")
+        assert "Nothing left" not in page.text_content("main")
+        shown = row(page)
+        page.keyboard.press("d")  # of nothing
+        with serving(photos, int(address.strip("/").rsplit(":", 1)[1])):
+            another(page, shown)
+            page.wait_for_selector("#stage img:not(.broken)")
+            page.wait_for_selector("#trouble", state="hidden")
+            press(page, "u")
+            page.wait_for_function("!document.querySelector('#standing').textContent")
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_selector("#standing:has-text('unsure'):not(:has-text('saving'))")
+            *entries, last = log(photos, 7)
+            assert last.after.kind == "unsure"
+            assert {x.after.kind for x in entries} == {"label"}
+            assert len(entries) == len({x.id for x in entries})
+
+
+def test_a_grid_that_waits_for_the_server_is_filled_when_it_is_back(browser, photos):
+    server = serving(photos)
+    address = server.__enter__()
+    with opened(browser, address) as page:
+        server.__exit__(None, None, None)
+        page.keyboard.press("g")
+        page.wait_for_selector("#trouble:has-text('The server does not answer')")
+        with serving(photos, int(address.strip("/").rsplit(":", 1)[1])):
+            page.wait_for_selector(".tile")
+            page.wait_for_selector("#trouble", state="hidden")
+
+
 def test_keys_that_are_faster_than_the_server_decide_no_label_twice(desk):
     def late(route):
         time.sleep(0.3)
@@ -324,6 +366,177 @@ def test_two_people_are_given_other_labels(browser, photos):
         assert not set(seen["ann"]) & set(seen["bob"])
         entries = log(photos, 12)
         assert len(entries) == len({x.id for x in entries}) == 12
+
+
+def test_browsers_without_a_name_are_different_people(browser, photos):
+    with (
+        serving(photos, you="") as address,
+        opened(browser, address) as one,
+        opened(browser, address) as other,
+    ):
+        assert press(one, "k") != press(other, "k")
+        assert [x.who for x in log(photos, 2)] == ["guest 1", "guest 2"]
+        one.reload()
+        one.wait_for_selector("#person:has-text('guest 1')")
+
+
+def test_what_others_have_before_them_is_not_called_nothing(browser, photos):
+    with serving(photos) as address, opened(browser, address) as ann:
+        ann.keyboard.press("g")  # all labels
+        ann.wait_for_selector(".tile")
+        context = browser.new_context()
+        bob = context.new_page()
+        bob.add_init_script("localStorage.setItem('who', 'bob')")
+        bob.goto(address)
+        bob.wait_for_selector("#stage:has-text('Other people have the last 60 before them')")
+        ann.keyboard.press("x")
+        ann.keyboard.press("u")
+        log(photos, 60)
+        bob.click("#stage button")
+        bob.wait_for_selector("#stage:has-text('No label that fits the filter is open')")
+        context.close()
+
+
+def test_another_name_is_another_person(desk):
+    """Who had the page before keeps no labels, and z does not undo what was decided before."""
+    first = press(desk, "k")
+    held = row(desk)
+    desk.click("#person")
+    desk.fill("#who", "bob")
+    desk.keyboard.press("Enter")
+    desk.wait_for_selector("#person:has-text('bob')")
+    desk.wait_for_selector("#main[aria-busy=false]")
+    desk.wait_for_selector(f'body[data-row="{held}"]')  # it was left to whoever comes next
+    desk.keyboard.press("z")
+    desk.wait_for_selector("#hint:has-text('Nothing of this visit to undo')")
+    press(desk, "u")
+    desk.keyboard.press("ArrowLeft")
+    desk.wait_for_timeout(200)
+    assert row(desk) != first
+    assert [x.who for x in log(desk.folder, 2)] == ["ann", "bob"]
+
+
+def test_undo_shows_what_another_decided_and_who(browser, photos):
+    with (
+        serving(photos) as address,
+        opened(browser, address) as ann,
+        opened(browser, address) as bob,
+    ):
+        shown = press(ann, "k")
+        log(photos, 1)
+        bob.click("#person")
+        bob.fill("#who", "bob")
+        bob.keyboard.press("Enter")
+        bob.wait_for_selector("#person:has-text('bob')")
+        bob.wait_for_selector("#main[aria-busy=false]")
+        bob.keyboard.press("f")
+        bob.select_option("#filter-by", "second")
+        bob.click("dialog .main")
+        bob.wait_for_selector(f'body[data-row="{shown}"]')
+        bob.keyboard.press("d")
+        log(photos, 2)
+        press(ann, "z")
+        ann.wait_for_selector("#standing:has-text('to be dropped by bob')")
+        entries = log(photos, 3)
+        assert (entries[2].who, entries[2].undoes) == ("ann", entries[0].seq)
+        bob.keyboard.press("Escape")
+        bob.keyboard.press("l")
+        bob.click("dialog .log li:nth-child(2) button")
+        bob.wait_for_selector("dialog .log li:first-child:has-text('undid:')")
+        ann.keyboard.press("l")
+        ann.click("dialog .log li:first-child button")
+        ann.wait_for_selector("dialog .log li:first-child:has-text('undid bob’s:')")
+
+
+def test_a_decision_on_many_is_undone_by_one_request(desk):
+    requests = []
+    desk.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
+    desk.keyboard.press("g")
+    desk.wait_for_selector(".tile")
+    desk.keyboard.press("x")
+    chosen = desk.locator(".tile").count()
+    desk.keyboard.press("k")
+    log(desk.folder, chosen)
+    desk.keyboard.press("z")
+    entries = log(desk.folder, 2 * chosen)
+    desk.wait_for_timeout(100)
+    assert [x.undoes for x in entries[chosen:]] == [x.seq for x in entries[:chosen]]
+    assert chosen > 10
+    assert requests.count("undo") == 1
+
+
+LEFT_BY = {
+    "Escape": lambda page: page.keyboard.press("Escape"),
+    "Close": lambda page: page.click("dialog [aria-label=Close]"),
+    "Tab": lambda page: page.keyboard.press("Tab"),
+    "another page": lambda page: page.goto("about:blank"),
+}
+
+
+@pytest.mark.parametrize("way", LEFT_BY)
+def test_a_note_is_kept_however_it_is_left(browser, photos, way):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.keyboard.press("n")
+        page.keyboard.type("blurred")
+        LEFT_BY[way](page)
+        assert [x.note for x in log(photos, 1)] == ["blurred"]
+        page.wait_for_timeout(200)
+    assert len(log(photos, 1)) == 1
+
+
+def test_the_page_before_and_after_is_shown_as_it_is_meant(browser, photos):
+    """Served under the policy that its style needs, and linked from the panel."""
+    from abstain.review.before_after import PAGE, compare, write_before_after
+
+    with serving(photos) as address, opened(browser, address) as page:
+        press(page, "a")
+        log(photos, 1)
+        after = photos / "again-1" / "audit"
+        shutil.copytree(photos, after, ignore=shutil.ignore_patterns("again*", "review*"))
+        write_before_after(compare(photos, after), after / PAGE)
+        page.keyboard.press("i")
+        with page.context.expect_page() as other:
+            page.click("dialog a")
+        shown = other.value
+        shown.on("console", lambda message: page.messages.append(message.text))
+        shown.reload()
+        assert shown.url.endswith("/before-after")
+        shown.wait_for_selector("h1:has-text('of the labels were wrong')")
+        assert (
+            shown.evaluate("getComputedStyle(document.querySelector('.cards')).display") == "grid"
+        )
+        assert shown.evaluate("document.querySelector('.cards img').naturalWidth") > 0
+        assert page.messages == []
+
+
+def test_the_address_can_be_followed_from_a_mail(browser, photos):
+    """Another site leads to the page, and sees none of its pictures."""
+
+    class Mail(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            link = f'<a href="{address}?token=a-long-secret">review</a>'
+            self.wfile.write(f'{link}<img src="{address}api/picture?row=0">'.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with (
+        serving(photos, token="a-long-secret") as address,
+        ThreadingHTTPServer(("127.0.0.1", 0), Mail) as mail,
+    ):
+        threading.Thread(target=mail.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        for _ in range(2):  # also once the cookie is there
+            page.goto(f"http://localhost:{mail.server_address[1]}/")
+            assert page.evaluate("document.querySelector('img').naturalWidth") == 0
+            page.click("a")
+            page.wait_for_selector("body[data-row]")
+            assert page.url == address
+        page.close()
+        mail.shutdown()
 
 
 def test_markup_in_texts_and_names_runs_nothing(browser, tmp_path):
@@ -379,14 +592,21 @@ LOW_CONTRAST = r"""() => {
 def test_words_stand_out_from_what_is_behind_them(browser, photos, scheme):
     """WCAG's contrast of at least 4.5 to 1, of every text that is seen."""
     with serving(photos) as address, opened(browser, address, color_scheme=scheme) as page:
+        press(page, "k")
+        log(photos, 1)
+        page.keyboard.press("z")
+        log(photos, 2)
         page.wait_for_selector("#near img")
         assert page.evaluate(LOW_CONTRAST) == []
         page.keyboard.press("g")
         page.wait_for_selector(".tile")
         assert page.evaluate(LOW_CONTRAST) == []
-        page.keyboard.press("i")
-        page.wait_for_selector("dialog[open]")
-        assert page.evaluate(LOW_CONTRAST) == []
+        for key in ("i", "l", "f", "?"):
+            page.keyboard.press(key)
+            page.wait_for_selector("dialog[open]")
+            assert page.evaluate(LOW_CONTRAST) == []
+            page.keyboard.press("Escape")
+            page.wait_for_selector("dialog:not([open])", state="hidden")
 
 
 def test_everything_that_can_be_pressed_has_a_name_and_is_reached_by_tab(desk):
@@ -418,8 +638,35 @@ def test_a_phone_need_not_be_scrolled_sideways(browser, photos, width):
         page.goto(address)
         page.wait_for_selector("body[data-row]")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        hidden = "e => e.scrollWidth > e.clientWidth"
+        assert not any(page.eval_on_selector(x, hidden) for x in ("#actions", ".tools", "#moves"))
+        for text in ("Keep", "Unsure", "Drop", "Skip", "Undo"):  # at the thumb, without scrolling
+            box = page.locator(f"#actions >> text={text}").bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+            assert box["y"] + box["height"] <= 844
         before = row(page)
         page.tap("#actions >> text=Keep")
         another(page, before)
+        assert len(log(photos, 1)) == 1
+        page.tap("#open-filter")
+        page.fill("#filter-least", "100")
+        page.tap("dialog .main")
+        page.wait_for_selector("#single.empty")
+        boxes = [page.locator(x).bounding_box() for x in ("#stage", "#actions", "#moves")]
+        assert all(box["width"] > width * 0.8 for box in boxes)
+        ends = [box["y"] + box["height"] for box in boxes]
+        assert all(end <= box["y"] for end, box in zip(ends, boxes[1:], strict=False))
         context.close()
-    assert len(log(photos, 1)) == 1
+
+
+def test_keys_and_names_of_classes_do_not_overlap(desk):
+    """Of a label that nothing doubts, the same class has three keys."""
+    desk.keyboard.press("f")
+    for name in ("#filter-given", "#filter-proposed"):
+        desk.select_option(name, "0")
+    desk.click("dialog .main")
+    desk.wait_for_selector(".option .keys:has(kbd:nth-child(3))")
+    for one in desk.locator(".option").all():
+        last = one.locator("kbd").last.bounding_box()
+        assert last["x"] + last["width"] <= one.locator(".class").bounding_box()["x"]

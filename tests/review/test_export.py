@@ -15,9 +15,10 @@ from abstain.cli import main
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio, read_label_studio
+from abstain.review.decisions import Answer
 from abstain.review.export import export_corrected
 from abstain.review.sharing import share_decisions
-from abstain.review.store import FILE, Answer, Store
+from abstain.review.store import FILE, Store
 
 from audits import rows_of
 
@@ -204,3 +205,20 @@ def test_the_package_is_named_where_it_is_missing(photos):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "pip install 'abstain[review]'" in done.stderr
+
+
+def test_images_in_memory_are_written_to_the_form_that_can_hold_them(tmp_path, capsys):
+    import numpy as np
+
+    from audits import saved
+
+    y = np.arange(60) % 2
+    x = (np.ones((60, 1, 8, 8)) * 100 * (y + 1)[:, None, None, None]).astype(np.uint8)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    audit = saved(tmp_path / "data.npz", tmp_path / "audit")
+    decide(audit.folder, **{audit.issues.column("id")[0].as_py(): "0"})
+    words = ("export", audit.folder, "--to", "cleaned", "--fix", "reviewed", "--out")
+    assert run(*words, tmp_path / "clean.csv") == 2
+    assert "clean.npz" in capsys.readouterr().err
+    assert run(*words, tmp_path / "clean.npz") == 0
+    assert len(load(tmp_path / "clean.npz")) == 60

@@ -1,4 +1,7 @@
-"""A review from the first label to the last: decisions, figures, several people."""
+"""A review from the first label to the last: decisions, figures, several people.
+
+Tests of session.py, and of standing.py, which it builds on.
+"""
 
 import pytest
 
@@ -7,6 +10,7 @@ from abstain.auditing.reviewed import kept_answers
 from abstain.errors import AbstainError
 from abstain.review.session import Session
 
+from audits import rows_of
 from review_client import decide, settled, true_label, upcoming
 
 
@@ -31,7 +35,7 @@ def test_undo_gives_the_label_back_days_later(photos, page):
         assert upcoming(client)[0]["id"] != first["id"]
     with page(photos) as client:
         (entry,) = client.get("/api/log").json()["entries"]
-        body = {"seq": entry["seq"], "who": "bob", "request": "u"}
+        body = {"seqs": [entry["seq"]], "who": "bob", "request": "u"}
         client.post("/api/undo", json=body)
         assert upcoming(client)[0]["id"] == first["id"]
         lines = client.get("/api/log").json()["entries"]
@@ -101,3 +105,49 @@ def test_an_audit_of_an_earlier_version_says_what_to_do(photos):
         Session(photos)
     audit(folder=photos, resume=True)
     Session(photos).close()
+
+
+def undo(client, *entries, who):
+    body = {"seqs": [x["seq"] for x in entries], "who": who, "request": f"{who}{entries[0]['seq']}"}
+    return client.post("/api/undo", json=body).json()["entries"]
+
+
+def test_undo_of_my_decision_leaves_that_of_another_and_its_name(photos, page):
+    with page(photos) as client:
+        row = upcoming(client)[0]["row"]
+        (mine,) = decide(client, row, "dark", who="ann")
+        (hers,) = decide(client, row, "light", who="bob", mode="second")
+        (entry,) = undo(client, mine, who="ann")
+        assert (entry["standing"]["label"], entry["standing"]["who"]) == ("light", "bob")
+        (entry,) = undo(client, hers, who="ann")
+        assert (entry["who"], entry["whose"], entry["standing"]) == ("ann", "bob", None)
+        line = client.get("/api/log").json()["entries"][0]
+        assert (line["who"], line["whose"], line["holds"]) == ("ann", "bob", True)
+
+
+def test_the_log_that_is_exported_says_who_undid_whose(photos, page, tmp_path):
+    from abstain.auditing.saved import SavedAudit
+    from abstain.review.export import export_corrected
+
+    with page(photos) as client:
+        entries = decide(client, 0, "dark", who="ann")
+        undo(client, *entries, who="bob")
+    export_corrected(SavedAudit.open(photos), tmp_path / "out.csv")
+    rows = rows_of(tmp_path / "out-log.csv")
+    assert [(x["who"], x["undoes_of"]) for x in rows] == [("ann", ""), ("bob", "ann")]
+
+
+def test_everybody_without_a_name_is_another_person(photos, page):
+    with page(photos) as client:
+        names = [client.post("/api/guest").json()["name"] for _ in range(2)]
+    with page(photos) as client:  # also after the server was started again
+        names.append(client.post("/api/guest").json()["name"])
+    assert names == ["guest 1", "guest 2", "guest 3"]
+
+
+def test_who_takes_another_name_leaves_the_labels_to_others(photos, page):
+    with page(photos) as client:
+        first = upcoming(client, who="ann")
+        assert upcoming(client, who="bob")[0]["row"] not in [x["row"] for x in first]
+        client.post("/api/leave", json={"who": "ann"})
+        assert upcoming(client, who="cid") == first

@@ -12,7 +12,7 @@ def test_an_answer_that_was_undone_leaves_the_file_of_answers(photos, page):
         first = upcoming(client)[0]
         (entry,) = decide(client, first["row"], "dark")
         settled(client)
-        client.post("/api/undo", json={"seq": entry["seq"], "who": "ann", "request": "u"})
+        client.post("/api/undo", json={"seqs": [entry["seq"]], "who": "ann", "request": "u"})
     assert kept_answers(photos).answers == {}
 
 

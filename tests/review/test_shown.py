@@ -1,8 +1,13 @@
-"""A sample as a person sees it: safe pictures, marked words, and which samples are alike."""
+"""A sample as a person sees it: safe pictures, marked words, and which samples are alike.
+
+Tests of shown.py, pictures.py and same.py.
+"""
 
 import io
 import json
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +18,9 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
+from abstain.review.pictures import LARGEST_PICTURE
 from abstain.review.session import Session
-from abstain.review.shown import LARGEST_PICTURE, Shown
+from abstain.review.shown import Shown
 
 from audits import HOSTILE, write_images
 from review_client import decide, settled, upcoming
@@ -111,11 +117,11 @@ def test_a_row_has_its_texts_and_its_neighbours_by_them(tmp_path, page):
         client.session.shown.prefer(np.ones(160, bool))
         groups = client.get("/api/near", params={"row": item["row"]}).json()
         assert all(len(x["samples"]) == 4 and x["samples"][0]["texts"] for x in groups)
-        before = client.session.shown.fingerprint()
+        before = client.session.shown.same.fingerprint()
     changed = tickets()
     changed.loc[3, "description"] += "!"
     changed.to_csv(tmp_path / "t.csv", index=False)
-    assert Shown(SavedAudit.open(tmp_path / "audit")).fingerprint() != before
+    assert Shown(SavedAudit.open(tmp_path / "audit")).same.fingerprint() != before
 
 
 def test_moved_data_are_refused_and_decisions_kept(tmp_path, page):
@@ -145,6 +151,49 @@ def test_changed_data_are_refused_and_decisions_kept(tmp_path, page, change):
         Image.new("L", (50, 50)).save(victim)
     with pytest.raises(AbstainError, match="all decisions are kept"):
         Session(tmp_path / "audit")
+
+
+def rewritten(path):
+    """Another picture of the same size, to the byte, as a second look would take it."""
+    path.write_bytes(path.read_bytes()[:-20] + bytes(20))
+    os.utime(path, (1, 1))
+
+
+def test_a_picture_that_was_replaced_by_one_of_equal_size_is_noticed(tmp_path, page):
+    write_images(tmp_path / "photos")
+    audit(tmp_path / "photos", PLAIN, folder=tmp_path / "audit")
+    with page(tmp_path / "audit") as client:
+        row = upcoming(client)[0]["row"]
+        decide(client, row, "dark")
+        decided, other = client.session.ids[row], client.session.ids[(row + 1) % 60]
+    victim = tmp_path / "photos" / decided
+    content = victim.read_bytes()
+    os.utime(victim, (2, 2))  # touched, but the same
+    Session(tmp_path / "audit").close()
+    rewritten(tmp_path / "photos" / other)  # of which nobody decided anything
+    Session(tmp_path / "audit").close()
+    rewritten(victim)
+    with pytest.raises(AbstainError, match=f"{decided} changed since.*all decisions are kept"):
+        Session(tmp_path / "audit")
+    victim.write_bytes(content)
+    Session(tmp_path / "audit").close()
+
+
+def test_a_text_that_was_changed_is_noticed_wherever_it_stands(texts, page, monkeypatch):
+    """Of many texts, not all are compared but those that were decided on."""
+    monkeypatch.setattr("abstain.review.same.CHECKED", 1)
+    with page(texts) as client:
+        decide(client, 7, "bad")
+    path = Path(json.loads((texts / "summary.json").read_text())["sources"]["train"])
+    before = path.read_text()
+    lines = before.splitlines()
+    lines[8] = lines[8].replace("day", "year")
+    try:
+        path.write_text("\n".join(lines) + "\n")
+        with pytest.raises(AbstainError, match="7 changed since they were decided on"):
+            Session(texts)
+    finally:
+        path.write_text(before)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The log: nothing acknowledged is lost, nothing is taken twice, nothing is ever changed."""
+"""The log: nothing acknowledged is lost, nothing is taken twice, nothing is ever changed.
+
+Tests of store.py, and of decisions.py, which says what the log means.
+"""
 
 import os
 import random
@@ -14,7 +17,8 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from abstain.errors import AbstainError
-from abstain.review.store import Answer, Store, cohens_kappa
+from abstain.review.decisions import Answer, cohens_kappa
+from abstain.review.store import Mark, Store
 
 CAT, DOG = Answer("label", "cat"), Answer("label", "dog")
 
@@ -88,8 +92,30 @@ def test_an_older_entry_can_be_undone_while_the_newer_one_holds(store):
     decide(store, "1", DOG)
     store.undo(old.seq, who="ann", request="u")
     assert store.decisions.answer("1") == DOG
-    with pytest.raises(AbstainError, match="must be an entry that is not undone"):
+    with pytest.raises(AbstainError, match="must be entries that are not undone"):
         store.undo(old.seq, who="ann", request="v")
+
+
+def test_many_entries_are_undone_at_once_or_not_at_all(store):
+    entries = store.decide({str(k): CAT for k in range(60)}, who="ann", mode="fix", request="grid")
+    store.undo(entries[0].seq, who="bob", request="one")
+    undone = store.undo(*(x.seq for x in entries), who="ann", request="all")
+    assert [x.undoes for x in undone] == [x.seq for x in entries[1:]]  # one was undone before
+    assert not any(store.decisions.answer(x.id) for x in entries)
+    assert store.undo(*(x.seq for x in entries), who="ann", request="all") == undone
+    (first,), (second,) = decide(store, "1", CAT), decide(store, "1", DOG, who="bob")
+    with pytest.raises(AbstainError, match="one of a label"):
+        store.undo(first.seq, second.seq, who="ann", request="both")
+
+
+def test_a_log_of_an_earlier_version_is_gone_on_with(store):
+    decide(store, "1", CAT)
+    store._connection.execute("DROP TABLE seen")
+    store.close()
+    with Store(store.path) as again:
+        again.decide({"2": DOG}, who="ann", mode="fix", request="r", seen={"2": Mark("s", "d")})
+        assert again.decisions.answer("1") == CAT
+        assert again.seen() == {"2": Mark("s", "d")}
 
 
 def test_a_class_may_be_called_like_an_answer(store):
@@ -156,7 +182,8 @@ def test_people_at_once_lose_and_double_nothing(tmp_path):
 WORKER = """
 import sys
 from pathlib import Path
-from abstain.review.store import Answer, Store
+from abstain.review.decisions import Answer
+from abstain.review.store import Store
 store = Store(Path(sys.argv[1]))
 for line in sys.stdin:
     name = line.strip()

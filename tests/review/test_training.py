@@ -11,9 +11,9 @@ import pytest
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
+from abstain.review.decisions import Answer
 from abstain.review.queue import Filter
 from abstain.review.session import Session
-from abstain.review.store import Answer
 from abstain.review.training import Retraining
 
 BUDGET = 300

@@ -21,3 +21,8 @@ def test_only_texts_of_a_table_are_changed():
     assert safe.column("id").to_pylist() == ["'=A1", "b"]
     assert safe.column("score").equals(table.column("score"))
     assert safe.column("note").equals(table.column("note"))
+
+
+def test_no_column_is_called_like_a_formula():
+    safe = for_spreadsheets(pa.table({"=cmd|' /C calc'!A0": [1], "fine": ["a"], "-2": [3]}))
+    assert safe.column_names == ["'=cmd|' /C calc'!A0", "fine", "-2"]

@@ -354,6 +354,7 @@ class Audit:
             "pairs": [
                 {"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs
             ],
+            "held_out": self.held_out and {"accuracy": self.held_out.accuracy},
             "disagreeing_duplicates": len(self.duplicates),
             "checks": self._found_else(),
             "seconds": round(self.seconds, 3),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, data, embed, export, predict, review, sample, theory, train
+from abstain.cli import audit, compare, data, embed, export, predict, review, sample, theory, train
 from abstain.cli.process import (
     end,
     is_main_process,
@@ -41,6 +41,9 @@ app.command("audit", cls=Command, help=_help(audit.audit), epilog=audit.EXAMPLES
 app.command("sample", cls=Command, help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
 app.command("review", cls=Command, help=_help(review.review), epilog=review.EXAMPLES)(review.review)
 app.command("export", cls=Command, help=_help(export.export), epilog=export.EXAMPLES)(export.export)
+app.command("compare", cls=Command, help=_help(compare.compare), epilog=compare.EXAMPLES)(
+    compare.compare
+)
 app.command("embed", cls=Command, help=_help(embed.embed), epilog=embed.EXAMPLES)(embed.embed)
 app.command("train", cls=Command, help=_help(train.train), epilog=train.EXAMPLES)(train.train)
 app.command("predict", cls=Command, help=_help(predict.predict), epilog=predict.EXAMPLES)(

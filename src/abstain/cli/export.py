@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -139,6 +140,9 @@ def export(
         }
         weights = {"weights": WEIGHT} if fix == "weight" else {}
         after = "Train on it: " + command("train", place, {**written.reading, **weights})
+        if fix == "reviewed":
+            again = command("audit", place, {**written.reading, "out": "AFTER"})
+            after += f"\nWhat was gained: {again}, then: abstain compare {quote(str(audit))} AFTER"
     elif to == "corrected":
         written = export_corrected(saved, place, copies=copies)
         rows, after = written.rows, ""

@@ -135,7 +135,10 @@ def export_cleaned(
         _publish(target, lambda path: _save_arrays(path, arrays))
     elif data.kind == "image" and folder is None:
         raise AbstainError(
-            f"must end in .npz for images that are no files, got {target}", argument="out"
+            f"must end in .npz for images that are no files, got {target}",
+            argument="out",
+            remedy="write them to {out}",
+            out=str(target.with_suffix(".npz")),
         )
     else:
         table = plain_rows(folder, data, repaired.labels, repaired.keep, target.parent)

@@ -46,7 +46,7 @@ def write_report(audit: Audit, path: str | os.PathLike[str]) -> None:
 
 def render(audit: Audit) -> str:
     """The page as text."""
-    style = resources.files("abstain.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = style_sheet()
     return (
         environment()
         .get_template("page.html")
@@ -55,7 +55,7 @@ def render(audit: Audit) -> str:
             version=__version__,
             today=date.today().isoformat(),
             style=Markup(style),
-            policy=_policy(style),
+            policy=policy_of(style),
             confidence=CONFIDENCE,
             headline=headline(audit),
             flagged=worst_labels(audit),
@@ -72,7 +72,12 @@ def render(audit: Audit) -> str:
     )
 
 
-def _policy(style: str) -> str:
+def style_sheet() -> str:
+    """How all pages look."""
+    return resources.files("abstain.report").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def policy_of(style: str) -> str:
     """The page runs no code and loads nothing; even of styles, only this one sheet."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (

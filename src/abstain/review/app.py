@@ -5,48 +5,37 @@ request says a path. Who answers decides nothing but the log: names are for peop
 other by, the token is what keeps others out.
 """
 
-import hmac
-import ipaddress
 import json
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from abstain.errors import AbstainError, DataError
+from abstain.report.page import policy_of
+from abstain.review.decisions import Answer
+from abstain.review.guard import Guard
 from abstain.review.queue import STATES, Filter
 from abstain.review.session import Session
-from abstain.review.store import Answer
-from abstain.review.training import Retraining
+from abstain.review.training import Retraining, page_of
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-COOKIE = "abstain-review"
+_MODULES = [
+    f"{name}.js"
+    for name in (
+        "page", "state", "server", "sample", "single", "trail", "deciding", "grid", "figures",
+        "panels",
+    )
+]  # fmt: skip
 _FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
-    **{
-        name: (name, "text/javascript; charset=utf-8")
-        for name in ("page.js", "server.js", "sample.js", "panels.js")
-    },
+    **{name: (name, "text/javascript; charset=utf-8") for name in _MODULES},
     "icon.svg": ("icon.svg", "image/svg+xml"),
-}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
 }
 _BODY = 1_000_000
 _MODES = ("fix", "verify", "verify-seen", "second", "settle")
@@ -69,6 +58,15 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         name, kind = _FILES[request.path_params.get("name", "")]
         content = resources.files("abstain.review").joinpath("static", name).read_bytes()
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    async def before_after(_: Request) -> Response:
+        path = page_of(session.folder)
+        if path is None:
+            raise AbstainError("no training on the corrected labels has ended yet")
+        text = await run_in_threadpool(path.read_text, encoding="utf-8")
+        style = text.partition("<style>")[2].partition("</style>")[0]
+        policy = f"{policy_of(style)}; frame-ancestors 'none'"
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     async def about(_: Request) -> Response:
         return JSONResponse({**session.about(), "you": you})
@@ -142,13 +140,18 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     async def undo(request: Request) -> Response:
         body = await _body(request)
-        seq = body.get("seq")
-        if not isinstance(seq, int):
-            raise AbstainError(f"must be the number of an entry, got {seq!r}", argument="seq")
-        name = _text(body, "request", _NAME)
+        seqs, name = _list(body, "seqs", int), _text(body, "request", _NAME)
         who = _who(body.get("who"))
-        entries = await run_in_threadpool(session.undo, seq, who=who, request=name)
+        entries = await run_in_threadpool(session.undo, *seqs, who=who, request=name)
         return JSONResponse({"entries": entries})
+
+    async def guest(_: Request) -> Response:
+        return JSONResponse({"name": await run_in_threadpool(session.guest)})
+
+    async def leave(request: Request) -> Response:
+        who = _who((await _body(request)).get("who"))
+        await run_in_threadpool(session.leave, who)
+        return JSONResponse({})
 
     async def log(request: Request) -> Response:
         asked = request.query_params
@@ -180,6 +183,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         "/api/decide": decide,
         "/api/note": note,
         "/api/undo": undo,
+        "/api/guest": guest,
+        "/api/leave": leave,
         "/api/again": again,
         "/api/retrain": retrain,
     }
@@ -187,6 +192,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
     app = Starlette(
         routes=[
             Route("/", page),
+            Route("/before-after", before_after),
             *files,
             *(Route(path, do) for path, do in get.items()),
             *(Route(path, do, methods=["POST"]) for path, do in post.items()),
@@ -195,87 +201,6 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
     )
     app.add_middleware(Guard, token=token)
     return app
-
-
-class Guard:
-    """Lets in who may: by Host and Origin, and by the token where there is one."""
-
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app = app
-        self._token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on; every answer has the headers that keep a page safe."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_safely(message: Any) -> None:  # noqa: ANN401
-            if message["type"] == "http.response.start":
-                safe = [(k.lower().encode(), v.encode()) for k, v in _HEADERS.items()]
-                named = {name for name, _ in message["headers"]}
-                if b"cache-control" not in named:
-                    safe.append((b"cache-control", b"no-store"))
-                message["headers"] = [*message["headers"], *safe]
-            await send(message)
-
-        request = Request(scope)
-        answer = self._refusal(request) or self._welcome(request)
-        await (answer or self._app)(scope, receive, send_safely)
-
-    def _refusal(self, request: Request) -> Response | None:
-        host = request.headers.get("host", "")
-        if not is_known_host(host, anywhere=self._token is not None):
-            # Another site's name that leads here: its scripts would be at home on this server.
-            return JSONResponse({"error": f"no review is served as {host!r}"}, status_code=421)
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
-            return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
-        if request.method == "POST" and origin is None:
-            return JSONResponse({"error": "requests must say their origin"}, status_code=403)
-        return None
-
-    def _welcome(self, request: Request) -> Response | None:
-        """Ask for the token where there is one: once in the address, then as a cookie."""
-        if self._token is None:
-            return None
-        given = request.query_params.get("token")
-        if given is not None and _same(given, self._token):
-            answer = RedirectResponse(request.url.path, status_code=303)
-            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
-            return answer
-        if _same(request.cookies.get(COOKIE, ""), self._token):
-            return None
-        return JSONResponse(
-            {"error": "open the address that abstain review printed, with its token"},
-            status_code=401,
-        )
-
-
-def is_known_host(host: str, *, anywhere: bool) -> bool:
-    """Whether a server on this machine may be called so.
-
-    >>> is_known_host("127.0.0.1:8700", anywhere=False), is_known_host("[::1]:8700", anywhere=False)
-    (True, True)
-    >>> is_known_host("evil.example:8700", anywhere=False)
-    False
-    """
-    name = urlsplit(f"//{host}").hostname or ""
-    if name in LOOPBACK:
-        return True
-    if not anywhere:
-        return False
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        import socket
-
-        return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
-    return True
-
-
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _named(page: Callable[[Request], Any], name: str) -> Callable[[Request], Any]:

@@ -29,7 +29,8 @@ from abstain.report.export import (
     write_table,
 )
 from abstain.report.repair import Repaired, own_rows, plain_rows
-from abstain.review.store import FILE, Answer, Decisions, Store
+from abstain.review.decisions import Answer, Decisions, whose
+from abstain.review.store import FILE, Store
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
 
@@ -155,6 +156,7 @@ def log_table(decisions: Decisions) -> "pa.Table":
         columns[f"{name}_label"] = pa.array([a and a.label for a in answers], text)
     columns["note"] = pa.array([x.note for x in entries], text)
     columns["undoes"] = pa.array([x.undoes for x in entries], pa.int64())
+    columns["undoes_of"] = pa.array([whose(decisions, x) for x in entries], text)
     columns["holds"] = [decisions.can_undo(x.seq) for x in entries]
     return pa.table(columns)
 

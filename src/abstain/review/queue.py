@@ -105,6 +105,10 @@ class Leases:
         """Let others have it: it is decided, or its person went on."""
         self._held.pop(row, None)
 
+    def leave(self, who: str) -> None:
+        """Let others have all that a person was given."""
+        self._held = {row: held for row, held in self._held.items() if held[0] != who}
+
     def __len__(self) -> int:
         return len(self._held)
 

@@ -15,6 +15,7 @@ from abstain.embed.names import NONE
 from abstain.errors import AbstainError
 from abstain.report import write_report
 from abstain.report.export import default_suffix, export_cleaned
+from abstain.review.before_after import PAGE, compare, write_before_after
 from abstain.review.export import to_be_dropped
 from abstain.review.sharing import share_decisions
 from abstain.training.recipe import Recipe
@@ -43,6 +44,7 @@ def retrain(folder: Path, place: Path) -> Audit:
         test = load(sources["train"], **{**reading(sources), "split": "test", "own_size": own_size})
     found = audit(clean, recipe, test=test, folder=place / "audit", **written.reading)
     write_report(found, place / "audit" / "report.html")
+    write_before_after(compare(folder, place / "audit"), place / "audit" / PAGE)
     return found
 
 

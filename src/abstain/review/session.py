@@ -1,6 +1,5 @@
 """A review of one audit: its labels, its log of decisions, and what these say."""
 
-import json
 import sqlite3
 import threading
 import time
@@ -13,16 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from abstain.auditing.kept_evidence import kept_evidence
-from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out, kept_answers, kept_sample
+from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.auditing.saved import SavedAudit
+from abstain.data import LabeledData
 from abstain.errors import AbstainError
-from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Figures, Filter, Queue
-from abstain.review.sharing import drawn_in, share
-from abstain.review.shown import Shown
-from abstain.review.store import FILE, Answer, Entry, Mode, Store
+from abstain.review.decisions import Answer, Entry, Mode, whose
+from abstain.review.queue import DECIDED, OPEN, STATES, Filter
+from abstain.review.sharing import share
+from abstain.review.shown import Shown, source_of
+from abstain.review.standing import Standing
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
+from abstain.support.wording import some
 
 PROPOSALS = 10
 """Classes that are proposed: as many as there are digits to choose them by."""
@@ -31,35 +32,22 @@ _REST = 0.2  # seconds between two looks at all labels, in which several decisio
 _LIKE = 5_000  # labels among which those most like one are sought
 
 
-class Session:
+class Session(Standing):
     """Everything that the page asks for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.audit = SavedAudit.open(folder)
-        self.folder = self.audit.folder
-        self._held = _only_one(self.folder)
-        evidence, given = kept_evidence(self.folder)
-        self.classes: list[str] = list(self.audit.summary["classes"])
-        self.ids: list[str] = self.audit.weights.column("id").to_pylist()
-        if len(given) != len(self.ids):
-            raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
-        self.shown = Shown(self.audit)
-        self.store = Store(self.folder / FILE)
+    def __init__(self, folder: Path, data: LabeledData | None = None) -> None:
+        """Open the review of an audit.
+
+        Args:
+            folder: Of the audit.
+            data: What was audited, where that lay in memory.
+        """
+        audit = SavedAudit.open(folder)
+        self._held = _only_one(audit.folder)
+        self.shown = Shown(audit, data)
+        super().__init__(audit)
         self._check_same()
-        self.row = {id_: k for k, id_ in enumerate(self.ids)}
-        self.number = {name: k for k, name in enumerate(self.classes)}
-        self._lock = threading.RLock()
-        self._seen = 0
-        self._answers: dict[int, int] = {}
-        share(self.store, self.folder)
-        self.queue = Queue(evidence, given, len(self.classes), self._known_answers())
-        self._take_in()
         self.shown.prefer(self._likely())
-        self._sample = kept_sample(self.folder, self.ids)
-        self._figures = self._compute()
-        self._computed = self.store.decisions.last
-        if self.store.about("before") is None:
-            self.store.keep_about("before", json.dumps(self._before()))
         self._changed = threading.Event()
         self._ends = False
         self._trouble = ""
@@ -71,100 +59,39 @@ class Session:
         self._ends = True
         self._changed.set()
         self._worker.join()
-        share(self.store, self.folder)
-        self.store.close()
+        super().close()
         if self._held is not None:
             self._held.close()
 
     def _check_same(self) -> None:
         """The samples must be those that decisions were made on."""
-        now, then = self.shown.fingerprint(), self.store.about("samples")
+        now, then = self.shown.same.fingerprint(), self.store.about("samples")
         if then is None:
             self.store.keep_about("samples", now)
         elif then != now:
             self.store.close()
-            raise AbstainError(
-                f"{self.audit.summary['sources']['train']} must hold the samples that were "
-                f"reviewed, got others: put them back; all decisions are kept in {self.folder}"
-            )
+            raise self._other_samples("others")
+        held = self.store.decisions
+        changed = [
+            id_
+            for id_, mark in self.store.seen().items()
+            if id_ in self.row
+            and held.answer(id_) is not None
+            and self.shown.same.has_changed(self.row[id_], mark)
+        ]
+        if changed:
+            self.store.close()
+            raise self._other_samples(f"{some(changed, 3)} changed since they were decided on")
 
-    def _before(self) -> dict[str, Any]:
-        """What was known before anybody looked, for the comparison afterwards."""
-        return {"rate": asdict(self.queue.judged({}).rate), "samples": len(self.ids)}
+    def _other_samples(self, got: str) -> AbstainError:
+        return AbstainError(
+            f"{source_of(self.audit)} must hold the samples that were reviewed, "
+            f"got {got}: put them back; all decisions are kept in {self.folder}"
+        )
 
     def _likely(self) -> npt.NDArray[np.bool_]:
         wrong = self.queue.verdict.wrong_probability
         return np.asarray(wrong <= np.median(wrong))
-
-    # what holds
-
-    def _known_answers(self) -> dict[int, int]:
-        found = {}
-        for id_ in self.store.decisions.ids:
-            answer = self.store.decisions.answer(id_)
-            if answer is not None and answer.label in self.number and id_ in self.row:
-                found[self.row[id_]] = self.number[answer.label]
-        return found
-
-    def _take_in(self) -> None:
-        """Let the queue know of what was decided since."""
-        with self._lock:
-            last = self.store.decisions.last
-            for seq in range(self._seen + 1, last + 1):
-                entry = self.store.decisions.entries.get(seq)
-                if entry is not None and entry.id in self.row:
-                    self._settle(self.row[entry.id], entry.id)
-            self._seen = last
-
-    def _settle(self, row: int, id_: str) -> None:
-        answer = self.store.decisions.answer(id_)
-        if answer is None:
-            self.queue.state[row] = OPEN
-        else:
-            self.queue.state[row] = DECIDED if answer.kind == "label" else STATES[answer.kind]
-        if answer is not None and answer.label in self.number:
-            self._answers[row] = self.number[answer.label]
-        else:
-            self._answers.pop(row, None)
-        self.queue.leases.release(row)
-
-    def _compute(self) -> Figures:
-        with self._lock:
-            answers = dict(self._answers)
-            newest = self._newest()
-            drawn = None
-            if self._sample is not None:
-                of_sample = drawn_in(self.store) | kept_answers(self.folder).drawn
-                rows = self._sample.rows.tolist()
-                drawn = np.array([self.ids[row] in of_sample for row in rows], bool)
-            sample = self._sample
-            decisions = self.store.decisions
-            self._people = {
-                "people": sorted({x.who for x in decisions.in_order()} - {"file"}),
-                "agreements": [asdict(x) for x in decisions.agreements()],
-                "disputes": len(decisions.disputes()),
-                "pairs": self.queue.pairs(),
-            }
-        self._verdict = self.queue.judged(answers)
-        return self.queue.figures(self._verdict, newest, sample, drawn)
-
-    def _newest(self) -> list[bool]:
-        """Of the newest decisions, worst first, whether they found a wrong label."""
-        decisions = self.store.decisions
-        found = (
-            self._is_wrong(entry)
-            for entry in reversed(decisions.in_order())
-            if entry.mode == "fix"
-            and entry.after is not None
-            and entry.after.is_judgement
-            and entry.seq not in decisions.undone
-        )
-        return list(islice(found, LAST))
-
-    def _is_wrong(self, entry: Entry) -> bool:
-        assert entry.after is not None
-        given = self.classes[int(self.queue.given[self.row[entry.id]])]
-        return entry.after.kind == "drop" or entry.after.label != given
 
     def _keep_up(self) -> None:
         """In the background: figures, and the file of answers, follow the decisions."""
@@ -184,8 +111,6 @@ class Session:
                 self._trouble = str(error)
             self._take_in()
 
-    # what the page asks for
-
     def about(self) -> dict[str, Any]:
         """What does not change while it is reviewed."""
         return {
@@ -195,6 +120,7 @@ class Session:
             "classes": self.classes,
             "labels": len(self.ids),
             "keys": _class_keys(self.classes),
+            "trains": self.audit.summary["sources"]["train"] is not None,
         }
 
     def status(self) -> dict[str, Any]:
@@ -329,15 +255,27 @@ class Session:
                     f"must be one of the classes, got {answer.label!r}", argument="label"
                 )
         by_id = {self.ids[row]: answer for row, answer in answers.items()}
-        return self._after(self.store.decide(by_id, who=who, mode=mode, request=request, note=note))
+        seen = {self.ids[row]: self.shown.same.mark(row) for row in answers}
+        return self._after(
+            self.store.decide(by_id, who=who, mode=mode, request=request, note=note, seen=seen)
+        )
 
     def take_note(self, row: int, note: str, *, who: str, request: str) -> list[dict[str, Any]]:
         """Take a note on a label."""
         return self._after(self.store.take_note(self.ids[row], note, who=who, request=request))
 
-    def undo(self, seq: int, *, who: str, request: str) -> list[dict[str, Any]]:
-        """Undo any entry of the log."""
-        return self._after(self.store.undo(seq, who=who, request=request))
+    def undo(self, *seqs: int, who: str, request: str) -> list[dict[str, Any]]:
+        """Undo any entries of the log."""
+        return self._after(self.store.undo(*seqs, who=who, request=request))
+
+    def guest(self) -> str:
+        """A name for whoever gives none: everybody another."""
+        return f"guest {self.store.next_number('guests')}"
+
+    def leave(self, who: str) -> None:
+        """Let others have the labels that a person was given."""
+        with self._lock:
+            self.queue.leases.leave(who)
 
     def _after(self, entries: list[Entry]) -> list[dict[str, Any]]:
         self._take_in()
@@ -364,12 +302,15 @@ class Session:
         return [self._line(entry) for entry in islice(entries, count)]
 
     def _line(self, entry: Entry) -> dict[str, Any]:
+        standing = self.store.decisions.standing(entry.id)
         return {
             **vars(entry),
             "row": self.row.get(entry.id),
             "before": entry.before and entry.before._asdict(),
             "after": entry.after and entry.after._asdict(),
             "holds": self.store.decisions.can_undo(entry.seq),
+            "whose": whose(self.store.decisions, entry),
+            "standing": standing and _decided(standing),
         }
 
 

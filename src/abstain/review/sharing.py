@@ -8,7 +8,8 @@ has.
 from pathlib import Path
 
 from abstain.auditing.reviewed import Kept, keep_answers, kept_answers
-from abstain.review.store import FILE, VERIFYING, Answer, Store
+from abstain.review.decisions import VERIFYING, Answer
+from abstain.review.store import FILE, Store
 
 
 def share_decisions(folder: Path) -> None:

@@ -1,50 +1,40 @@
 """A sample as a person looks at it, and the samples that are like it.
 
-Everything that the page needs from the data goes through here. Pictures are decoded and encoded
-again, so that whatever lies in a file, what leaves the server is a picture.
+Everything that the page needs from the data goes through here.
 """
 
-import hashlib
 import io
 import logging
-import os
 import re
 import zlib
 from collections import Counter
 from functools import cached_property
 from math import log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, as_tensor
 
 from abstain.auditing.saved import SavedAudit
 from abstain.data import Inputs, LabeledData, load
 from abstain.data.inputs import take
-from abstain.data.readers.image_folder import FileBlobs
-from abstain.data.readers.images import LazyImages
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
 from abstain.embed.joined import JoinedEncoder
 from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
+from abstain.review.pictures import SMALLEST, picture_of
+from abstain.review.same import Same
 from abstain.support.optional import require
 from abstain.training.run_sources import reading, recalled
 
 _log = logging.getLogger(__name__)
-LARGEST_PICTURE = 100_000_000
-"""Pixels that a picture may have to be decoded, and bytes that its file may have."""
-_SIDES = (160, 640, 2048)
-_LEAST_SIDE = 64  # below, pixels are shown as they are, and a browser makes them larger
 _TEXT = 20_000
 _CANDIDATES = 300  # of a class, among which the nearest are sought
 _TEXTS = 20_000  # that words are counted in
 _WORDS = re.compile(r"\w+")
 _MARKED = log(3)  # a word is marked if it speaks for a class at least three times as often
 _HASHED = 4096
-_CHECKED_FILES = 10_000
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,8 +42,14 @@ Floats = npt.NDArray[np.float32]
 class Shown:
     """The samples of an audit, to look at."""
 
-    def __init__(self, audit: SavedAudit) -> None:
-        data = _load(audit)
+    def __init__(self, audit: SavedAudit, data: LabeledData | None = None) -> None:
+        """Show the samples of an audit.
+
+        Args:
+            audit: The audit.
+            data: What was audited, where that lay in memory.
+        """
+        data = data or _load(audit)
         self.data = data.as_shown
         self._features = None if data.shown is None else data.inputs
         self._audit = audit
@@ -63,6 +59,7 @@ class Shown:
         row = {id_: k for k, id_ in enumerate(self._ids)}
         self._rows = [row[id_] for id_ in ids]
         self._check_labels(audit, row)
+        self.same = Same(self.data, self._rows)
         self._likely: npt.NDArray[np.bool_] | None = None
         self._candidates: dict[int, tuple[npt.NDArray[np.int64], Floats]] = {}
 
@@ -75,26 +72,6 @@ class Shown:
         given, classes = self.data.given.tolist(), self.data.classes
         if any(classes[given[row[id_]]] != label for id_, label in audited):
             raise _other_data(audit)
-
-    def fingerprint(self) -> str:
-        """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
-        digest = hashlib.sha256()
-        digest.update("\0".join(self._ids).encode("utf-8", "surrogatepass"))
-        for inputs in (self.data.inputs, *self.data.texts.values()):
-            if isinstance(inputs, LazyImages):
-                if isinstance(inputs.blobs, FileBlobs):
-                    step = max(1, len(inputs.blobs) // _CHECKED_FILES)
-                    for name in inputs.blobs.names[::step]:
-                        path = inputs.blobs.root / name
-                        size = path.stat().st_size if path.exists() else None
-                        digest.update(f"{size}\0".encode())
-            elif isinstance(inputs, Tensor):
-                digest.update(np.ascontiguousarray(inputs.numpy()).data)
-            else:
-                step = max(1, len(inputs) // _CHECKED_FILES)
-                for k in range(0, len(inputs), step):
-                    digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
 
     def content(self, row: int, given: int, proposed: int | None) -> dict[str, Any]:
         """What is to be seen of a sample, but for pictures, which are fetched by themselves.
@@ -124,19 +101,7 @@ class Shown:
 
     def picture(self, row: int, side: int) -> tuple[bytes, str]:
         """A picture, at most `side` pixels high and wide, and its media type."""
-        image_of = require("PIL.Image", "pictures")
-        inputs, index = self.data.inputs, self._rows[row]
-        side = next((known for known in _SIDES if known >= side), _SIDES[-1])
-        if isinstance(inputs, LazyImages):
-            image = _opened(image_of, _blob(inputs, index), side)
-        else:
-            image = image_of.fromarray(_as_bytes(as_tensor(inputs[index]).numpy()))
-        if max(image.size) > side:
-            image.thumbnail((side, side))
-        stream = io.BytesIO()
-        is_small = max(image.size) <= 4 * _LEAST_SIDE
-        image.save(stream, "PNG") if is_small else image.save(stream, "JPEG", quality=88)
-        return stream.getvalue(), "image/png" if is_small else "image/jpeg"
+        return picture_of(self.data.inputs, self._rows[row], side)
 
     def near(
         self, row: int, classes: list[int], given: npt.NDArray[np.int64], count: int
@@ -225,7 +190,7 @@ class Shown:
             return None
 
     def _thumbnail(self, image_of: Any, row: int) -> Floats:  # noqa: ANN401
-        blob, _ = self.picture(row, _SIDES[0])
+        blob, _ = self.picture(row, SMALLEST)
         image = image_of.open(io.BytesIO(blob)).convert("RGB").resize((16, 16))
         return np.asarray(np.asarray(image, np.float32).ravel() / 255, np.float32)
 
@@ -316,7 +281,7 @@ def _load(audit: SavedAudit) -> LabeledData:
     if sources["train"] is None:
         raise AbstainError(
             f"{audit.folder} is an audit of data in memory, of which there is nothing to show",
-            remedy="save them to a file and audit that",
+            remedy="open it in Python by abstain.review_labels, which has the data",
         )
     options = reading(recalled(sources))
     if audit.summary["inputs"] == "image":
@@ -336,54 +301,17 @@ def _load(audit: SavedAudit) -> LabeledData:
     return data
 
 
+def source_of(audit: SavedAudit) -> str:
+    """What was audited, in words."""
+    source = audit.summary["sources"]["train"]
+    return "the data in memory" if source is None else str(source)
+
+
 def _other_data(audit: SavedAudit) -> AbstainError:
     return AbstainError(
-        f"{audit.summary['sources']['train']} must hold the samples and labels that were audited, "
-        "got others: put them back, or audit what is there; all decisions are kept in "
-        f"{audit.folder}"
+        f"{source_of(audit)} must hold the samples and labels that were audited, got others: put "
+        f"them back, or audit what is there; all decisions are kept in {audit.folder}"
     )
-
-
-def _blob(images: LazyImages, index: int) -> bytes:
-    """The bytes of an image, unless its file leads out of the folder of the data."""
-    blobs = images.blobs
-    if isinstance(blobs, FileBlobs):
-        root = os.path.realpath(blobs.root)
-        path = Path(os.path.realpath(blobs.root / blobs.names[index]))
-        if not path.is_relative_to(root):
-            raise DataError("a link out of the folder of the data is not followed")
-        if path.stat().st_size > LARGEST_PICTURE:
-            raise DataError("the file is too large to be shown")
-    return blobs[index]
-
-
-def _opened(image_of: Any, blob: bytes, side: int) -> Any:  # noqa: ANN401
-    """A picture upright, of which no more is decoded than is shown."""
-    from PIL import ImageOps
-
-    try:
-        image = image_of.open(io.BytesIO(blob))
-        width, height = image.size
-        if width * height > LARGEST_PICTURE:
-            raise DataError(f"{width} × {height} pixels are too many to be shown")
-        image.draft(None, (side, side))
-        image = ImageOps.exif_transpose(image)
-        if image.mode.startswith("I"):  # 16 bits: keep the upper eight, PIL would clip
-            image = image_of.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-        return image.convert("L" if image.mode in ("1", "L") else "RGB")
-    except DataError:
-        raise
-    except Exception as error:  # whatever a broken file makes the decoder raise
-        raise DataError(f"the picture cannot be read: {error}") from error
-
-
-def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """(height, width) or (height, width, 3), from whatever numbers an image is made of."""
-    chosen = pixels if len(pixels) == 3 else pixels[:1]
-    if chosen.dtype != np.uint8:
-        low, high = float(chosen.min()), float(chosen.max())
-        chosen = ((chosen - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
-    return np.ascontiguousarray(chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0])
 
 
 def _hashed(text: str) -> Floats:

@@ -1,21 +1,19 @@
 """Every decision of a review: an append-only log in SQLite, durable before it is acknowledged.
 
 Nothing is ever changed or removed: an undo is an entry of its own. What holds now is read off the
-log: the last entry on a label that was not undone.
+log (`abstain.review.decisions`): the last entry on a label that was not undone.
 """
 
 import sqlite3
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 from abstain.errors import AbstainError
+from abstain.review.decisions import Answer, Decisions, Entry, Mode
 
 FILE = "review.sqlite"
 _FORMAT = "1"
@@ -41,186 +39,17 @@ CREATE TRIGGER log_is_not_shortened BEFORE DELETE ON log
   BEGIN SELECT RAISE(ABORT, 'the log is only appended to'); END;
 CREATE TABLE shared (id TEXT PRIMARY KEY, label TEXT NOT NULL);
 """
-
-Mode: TypeAlias = Literal[
-    "fix", "verify", "verify-seen", "second", "settle", "file", "note", "undo"
-]
-"""How a decision came about: worst first; for the random sample, blind or after a look at what the
-audit says; as a second opinion; to settle a dispute; from a file; a note alone; an undo."""
-VERIFYING = ("verify", "verify-seen")
+# Logs of earlier versions get it when they are opened.
+_SEEN = "CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, stamp TEXT, digest TEXT)"
 
 
-class Answer(NamedTuple):
-    """What somebody decided of a label: its class, or why there is none.
+class Mark(NamedTuple):
+    """By what to know a sample again."""
 
-    >>> Answer.read("=drop"), Answer.read("drop")
-    (Answer(kind='label', label='drop'), Answer(kind='drop', label=None))
-    """
-
-    kind: Literal["label", "unsure", "drop", "skip"]
-    label: str | None = None
-
-    @property
-    def text(self) -> str:
-        """As the log has it: a class may be called `drop`."""
-        return f"={self.label}" if self.kind == "label" else self.kind
-
-    @classmethod
-    def read(cls, text: str) -> "Answer":
-        """What `text` says."""
-        if text.startswith("="):
-            return cls("label", text[1:])
-        assert text in ("unsure", "drop", "skip"), text
-        return cls(text)  # type: ignore[arg-type]
-
-    @property
-    def is_judgement(self) -> bool:
-        """Whether it says something of the label."""
-        return self.kind in ("label", "drop")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A line of the log."""
-
-    seq: int
-    at: str
-    who: str
-    mode: Mode
-    id: str
-    before: Answer | None
-    after: Answer | None
-    note: str
-    undoes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """How far two people agree where both judged a label."""
-
-    people: tuple[str, str]
-    both: int
-    alike: int
-    kappa: float | None
-    """Cohen's; None where chance alone would make them agree."""
-
-
-def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """κ = (p − p_e) / (1 − p_e): agreement beyond what chance gives (Cohen, 1960).
-
-    >>> cohens_kappa([("a", "a"), ("b", "b"), ("a", "b"), ("b", "b")])
-    0.5
-    """
-    if not pairs:
-        return None
-    n = len(pairs)
-    one, other = (Counter(pair[k] for pair in pairs) for k in (0, 1))
-    by_chance = sum(one[x] * other[x] for x in one) / n**2
-    if by_chance == 1:
-        return None
-    return (sum(a == b for a, b in pairs) / n - by_chance) / (1 - by_chance)
-
-
-@dataclass
-class Decisions:
-    """What holds now, by the log."""
-
-    entries: dict[int, Entry] = field(default_factory=dict)
-    undone: set[int] = field(default_factory=set)
-    last: int = 0
-    """The number of the last entry."""
-    _by_id: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, entry: Entry) -> None:
-        """Take in the next entry of the log."""
-        self.entries[entry.seq] = entry
-        self.last = entry.seq
-        if entry.undoes is None:
-            self._by_id[entry.id].append(entry)
-            return
-        self.undone.add(entry.undoes)
-        undone = self.entries[entry.undoes]
-        if undone.undoes is not None:  # to undo an undo is to do it again
-            self.undone.discard(undone.undoes)
-
-    @property
-    def ids(self) -> list[str]:
-        """Labels of which the log knows something; a copy."""
-        return list(self._by_id)
-
-    def in_order(self) -> list[Entry]:
-        """All entries; a copy, as others may append meanwhile."""
-        return list(self.entries.values())
-
-    def standing(self, id_: str, undone: Collection[int] | None = None) -> Entry | None:
-        """The decision on a label, which is the last one.
-
-        Args:
-            id_: Of the label.
-            undone: Entries that do not count; by default those that were undone.
-        """
-        without = self.undone if undone is None else undone
-        for entry in reversed(self._by_id.get(id_, ())):
-            if entry.mode != "note" and entry.seq not in without:
-                return entry
-        return None
-
-    def answer(self, id_: str) -> Answer | None:
-        """What holds of a label."""
-        entry = self.standing(id_)
-        return None if entry is None else entry.after
-
-    def note(self, id_: str) -> str:
-        """The last note on a label."""
-        for entry in reversed(self._by_id.get(id_, ())):
-            if entry.seq not in self.undone and (entry.note or entry.mode == "note"):
-                return entry.note
-        return ""
-
-    def by_person(self, id_: str) -> dict[str, Entry]:
-        """The last judgement of a label by each person who judged it."""
-        found: dict[str, Entry] = {}
-        for entry in self._by_id.get(id_, ()):
-            judged = entry.after is not None and entry.after.is_judgement
-            if judged and entry.mode not in ("note", "file") and entry.seq not in self.undone:
-                found[entry.who] = entry
-        return found
-
-    def can_undo(self, seq: int) -> bool:
-        """Whether an entry still holds."""
-        return seq in self.entries and seq not in self.undone
-
-    def disputes(self) -> list[str]:
-        """Labels that people judged differently, and nobody has settled since."""
-        found = []
-        for id_ in self.ids:
-            judged = self.by_person(id_)
-            if len({entry.after for entry in judged.values()}) > 1:
-                last = self.standing(id_)
-                if last is None or last.mode != "settle":
-                    found.append(id_)
-        return found
-
-    def agreements(self) -> list[Agreement]:
-        """Of every two people who judged the same labels; not counted is who settled a dispute."""
-        pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-        for id_ in self.ids:
-            judged = {
-                who: entry.after.text
-                for who, entry in self.by_person(id_).items()
-                if entry.after is not None and entry.mode != "settle"
-            }
-            for one, other in combinations(sorted(judged), 2):
-                pairs[one, other].append((judged[one], judged[other]))
-        return [
-            Agreement(
-                people=people,
-                both=len(both),
-                alike=sum(a == b for a, b in both),
-                kappa=cohens_kappa(both),
-            )
-            for people, both in sorted(pairs.items())
-        ]
+    stamp: str
+    """Of a file: its size and when it was written. As long as that stays, nothing is read."""
+    digest: str
+    """Of its content."""
 
 
 class Store:
@@ -250,6 +79,7 @@ class Store:
                 for statement in _statements(_SCHEMA):
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
+            self._connection.execute(_SEEN)
         if self.about("format") != _FORMAT:
             raise AbstainError(f"{self.path} must be of format {_FORMAT}; it is of another version")
 
@@ -283,6 +113,15 @@ class Store:
         """Keep something under a name."""
         with self._lock, self._writing():
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+    def next_number(self, name: str) -> int:
+        """1, then 2, …, each given out once."""
+        with self._lock, self._writing():
+            number = int(self.about(name) or 0) + 1
+            self._connection.execute(
+                "INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(number))
+            )
+        return number
 
     def refresh(self) -> None:
         """Take in what another process has appended."""
@@ -318,6 +157,7 @@ class Store:
         mode: Mode,
         request: str,
         note: str = "",
+        seen: Mapping[str, Mark] | None = None,
     ) -> list[Entry]:
         """Append decisions, all or none; on disk when this returns.
 
@@ -328,6 +168,7 @@ class Store:
             request: A name of its own for this request. Sent again, as whoever got no answer will,
                 it changes nothing.
             note: To go with it.
+            seen: By id, by what to know each sample again that was decided on.
         """
         with self._lock:
             with self._writing():
@@ -336,6 +177,10 @@ class Store:
                     for id_, answer in answers.items():
                         before = self.decisions.answer(id_)
                         self._append(who, mode, id_, before, answer, note, None, request)
+                    self._connection.executemany(
+                        "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
+                        [(id_, *mark) for id_, mark in (seen or {}).items()],
+                    )
             self._refresh()
             return self._of(request)
 
@@ -350,20 +195,29 @@ class Store:
             self._refresh()
             return self._of(request)
 
-    def undo(self, seq: int, *, who: str, request: str) -> list[Entry]:
-        """Append that an entry holds no more, whenever it was made."""
+    def undo(self, *seqs: int, who: str, request: str) -> list[Entry]:
+        """Append that entries hold no more, whenever and by whom they were made.
+
+        Args:
+            seqs: Their numbers, of different labels; those that were undone meanwhile are passed
+                over.
+            who: The person who undoes them.
+            request: As in `decide`.
+        """
         with self._lock:
             with self._writing():
                 if not self._known(request):
                     self._refresh()  # nobody else appends now: `before` is what holds
-                    entry = self.decisions.entries.get(seq)
-                    if entry is None or not self.decisions.can_undo(seq):
+                    held = [self.decisions.entries[x] for x in seqs if self.decisions.can_undo(x)]
+                    if not held or len({entry.id for entry in held}) < len(held):
                         raise AbstainError(
-                            f"must be an entry that is not undone, got {seq}", argument="seq"
+                            "must be entries that are not undone, one of a label, got "
+                            + ", ".join(map(str, seqs)),
+                            argument="seqs",
                         )
-                    before = self.decisions.answer(entry.id)
-                    after = self._without(entry)
-                    self._append(who, "undo", entry.id, before, after, "", seq, request)
+                    for entry in held:
+                        before, after = self.decisions.answer(entry.id), self._without(entry)
+                        self._append(who, "undo", entry.id, before, after, "", entry.seq, request)
             self._refresh()
             return self._of(request)
 
@@ -409,6 +263,11 @@ class Store:
                 request,
             ),
         )
+
+    def seen(self) -> dict[str, Mark]:
+        """By what to know each sample again that was decided on, by id."""
+        rows = self._connection.execute("SELECT id, stamp, digest FROM seen")
+        return {id_: Mark(stamp, digest) for id_, stamp, digest in rows}
 
     def shared(self) -> dict[str, str]:
         """The answers that the audit's own file was given last, by id."""

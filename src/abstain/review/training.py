@@ -1,19 +1,16 @@
 """A new training on the corrected labels, in the background, and what the review has gained."""
 
-import json
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
-from abstain.review.export import corrected
+from abstain.review.before_after import PAGE, lines_of
 from abstain.review.session import Session
-
-_TRUE = "true"
+from abstain.scores.interval import Interval
 
 
 class Retraining:
@@ -36,6 +33,11 @@ class Retraining:
 
     def start(self) -> None:
         """Begin, unless it is under way."""
+        if self._session.audit.summary["sources"]["train"] is None:
+            raise AbstainError(
+                "data in memory cannot be trained on from the page: audit them in Python, with the "
+                "labels that review_labels gives"
+            )
         if not self.running:
             self._trouble = ""
             self._thread = threading.Thread(target=self._run, daemon=True)
@@ -75,54 +77,32 @@ def next_folder(folder: Path) -> Path:
 
 def gained(session: Session) -> dict[str, Any]:
     """Noise rate, labels that are right where that is known, and accuracy, before and after."""
-    first = json.loads(session.store.about("before") or "{}")
-    status = session.status()
-    total = len(session.ids)
-    left = status["left_wrong"]["value"] / total
-    rows: list[dict[str, Any]] = [
-        {"what": "decided labels", "before": 0, "after": status["decided"], "is_count": True},
-        {"what": "found wrong", "before": 0, "after": status["wrong"], "is_count": True},
-        {"what": "noise rate of the labels", "before": first["rate"]["value"], "after": left},
+    figures, done = session.figures, again_folders(session.folder)
+    after = SavedAudit.open(done[-1] / "audit") if done else None
+    counts = [
+        {"what": "decided labels", "before": 0, "after": figures.decided, "is_count": True},
+        {"what": "found wrong", "before": 0, "after": figures.wrong, "is_count": True},
     ]
-    true = _true_labels(session)
-    if true is not None:
-        found = corrected(session.audit, session.store.decisions)
-        given, keep = found.given, found.keep
-        rows.append(
-            {
-                "what": "labels that are right, by the truth",
-                "before": float((given == true).mean()),
-                "after": float((found.labels[keep] == true[keep]).mean()),
-            }
-        )
-    done = again_folders(session.folder)
+    lines = [
+        {
+            "what": line.what,
+            "before": _value(line.before),
+            "after": _value(line.after),
+            "is_count": line.is_count,
+        }
+        for line in lines_of(session, after)
+    ]
     note = "Train on the corrected labels to see what the model gains."
     if done:
-        after = json.loads((done[-1] / "audit" / "summary.json").read_text(encoding="utf-8"))
-        before = session.audit.summary.get("training", {})
-        pairs = {"accuracy on the test labels": "test_accuracy"}
-        rows += [
-            {"what": what, "before": before.get(name), "after": after["training"].get(name)}
-            for what, name in pairs.items()
-            if before.get(name) is not None or after["training"].get(name) is not None
-        ]
-        rows.append(
-            {
-                "what": "noise rate that an audit of them estimates",
-                "before": first["rate"]["value"],
-                "after": after["noise_rate"]["value"],
-            }
-        )
         note = f"The audit of the corrected labels lies in {done[-1] / 'audit'}."
-    return {"rows": rows, "note": note, "agreements": status["agreements"]}
+    return {"rows": [*counts, *lines], "note": note, "page": page_of(session.folder) is not None}
 
 
-def _true_labels(session: Session) -> "np.ndarray[Any, np.dtype[np.int64]] | None":
-    """Where errors were planted, the labels before."""
-    import pyarrow.parquet as parquet
+def page_of(folder: Path) -> Path | None:
+    """The newest page that shows before and after, if there is one."""
+    found = [path / "audit" / PAGE for path in again_folders(folder)]
+    return found[-1] if found and found[-1].exists() else None
 
-    path = session.folder / "ledger.parquet"
-    if "detection" not in session.audit.summary or not path.exists():
-        return None
-    table = parquet.read_table(path)
-    return np.asarray(table.column(_TRUE)) if _TRUE in table.column_names else None
+
+def _value(figure: Interval | float | None) -> float | None:
+    return figure.value if isinstance(figure, Interval) else figure

@@ -30,7 +30,7 @@ def as_written(cell: str) -> str:
 
 
 def for_spreadsheets(table: Any) -> Any:  # noqa: ANN401
-    """An Arrow table whose texts no spreadsheet takes for formulas."""
+    """An Arrow table whose texts and names of columns no spreadsheet takes for formulas."""
     pa = require("pyarrow", "a table")
     for k, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
@@ -38,4 +38,4 @@ def for_spreadsheets(table: Any) -> Any:  # noqa: ANN401
             safe = [None if text is None else as_text(text) for text in texts]
             if safe != texts:
                 table = table.set_column(k, field, [pa.array(safe, field.type)])
-    return table
+    return table.rename_columns([as_text(name) for name in table.column_names])

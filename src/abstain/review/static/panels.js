@@ -2,9 +2,11 @@
 
 import { get, post } from "./server.js";
 import { count, fill, foreign, make, percent } from "./sample.js";
-import { complain, note, page, setFilter, setPerson, undoEntry, watch } from "./page.js";
+import { at, complain, page } from "./state.js";
+import { note, undoEntries } from "./deciding.js";
+import { watch } from "./figures.js";
+import { setFilter, setPerson } from "./page.js";
 
-const at = (id) => document.getElementById(id);
 export const close = () => { if (at("dialog").open) at("dialog").close(); };
 
 function open(title, ...body) {
@@ -57,12 +59,12 @@ export async function showLog() {
     more.hidden = entries.length < 50;
     list.append(...entries.map((entry) => make("li", { class: entry.holds ? "" : "undone" },
       make("span", { class: "when" }, entry.at.replace("T", " ").slice(0, 16)), " ", foreign(entry.who), " ", make("span", { class: "id" }, foreign(entry.id)), " ",
-      entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? "undo: " : "", shown(entry.before), " → ", shown(entry.after)], entry.note ? ` “${entry.note}”` : "",
-      entry.holds ? make("button", { onclick: async () => { await undoEntry(entry.seq).catch(complain); showLog(); } }, "Undo") : make("i", {}, " undone"))));
+      entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? [entry.whose === entry.who ? "undid: " : ["undid ", foreign(`${entry.whose}’s`), ": "]] : "", shown(entry.before), " → ", shown(entry.after)], entry.note ? ` “${entry.note}”` : "",
+      entry.holds ? make("button", { onclick: async () => { await undoEntries([entry.seq]).catch(complain); showLog(); } }, "Undo") : make("i", {}, " undone"))));
   };
   more.onclick = () => load().catch(complain);
   await load().catch(complain);
-  open("Log", make("p", { class: "note" }, "Every decision, the newest first. Anything can be undone, whenever it was made."), list, more);
+  open("Log", make("p", { class: "note" }, "Every decision, the newest first. Anything can be undone, whoever made it and whenever; the log says who undid it."), list, more);
 }
 
 const points = (x) => (x === null || x === undefined ? "–" : `${(100 * x).toFixed(1)}%`);
@@ -81,22 +83,30 @@ export async function showMore() {
       make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, "before"), make("th", { scope: "col" }, "after"))),
       make("tbody", {}, gain.rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.what), make("td", {}, row.is_count ? count(row.before) : points(row.before)), make("td", {}, row.is_count ? count(row.after) : points(row.after)))))));
     body.push(make("p", { class: "note" }, gain.trouble ? `The training ended: ${gain.trouble}` : gain.note));
-    body.push(make("p", { class: "bar" }, make("button", { class: "main", disabled: gain.running, onclick: async () => { await post("retrain").catch(complain); watch(); showMore(); } }, gain.running ? `Training: ${gain.step}` : "Train on the corrected labels")));
+    if (gain.page) body.push(make("p", {}, make("a", { href: "/before-after", target: "_blank", rel: "noopener" }, "The page to show to others: before and after")));
+    if (page.about.trains) body.push(make("p", { class: "bar" }, make("button", { class: "main", disabled: gain.running, onclick: async () => { await post("retrain").catch(complain); watch(); showMore(); } }, gain.running ? `Training: ${gain.step}` : "Train on the corrected labels")));
   }
   open("People, and what was gained", ...body, make("h3", {}, "Out"), make("pre", {}, `abstain export ${page.about.folder} --to corrected --out corrected.csv`));
 }
 
+// Kept when it is left, in whatever way: by a button, a key, a click elsewhere, or with the page.
 export function showNote(item) {
   const text = make("textarea", { id: "note", rows: 4, maxlength: 4000 }, item.note ?? "");
-  open("Note", field("on this label", text), make("p", { class: "bar" }, make("button", { class: "main", onclick: async () => { close(); await note(item, text.value.trim()).catch(complain); } }, "Keep")));
+  const keep = () => { const now = text.value.trim(); if (now !== (item.note ?? "")) note(item, now); };
+  const end = () => { keep(); window.removeEventListener("pagehide", keep); document.removeEventListener("visibilitychange", keep); };
+  text.addEventListener("blur", keep);
+  window.addEventListener("pagehide", keep);
+  document.addEventListener("visibilitychange", keep);
+  at("dialog").addEventListener("close", end, { once: true });
+  open("Note", field("on this label; kept as soon as you leave it", text), make("p", { class: "bar" }, make("button", { class: "main", onclick: close }, "Keep")));
   text.focus();
 }
 
 export function showPerson() {
   const name = make("input", { id: "who", value: page.who, maxlength: 80, autocomplete: "nickname" });
-  const keep = () => { if (name.value.trim()) { setPerson(name.value.trim()); close(); } };
+  const keep = () => { if (name.value.trim()) { close(); setPerson(name.value.trim()); } };
   name.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); keep(); } });
-  open("Who are you?", field("name, as the log has it", name), make("p", { class: "bar" }, make("button", { class: "main", onclick: keep }, "That is me")));
+  open("Who are you?", field("name, as the log has it", name), make("p", { class: "note" }, "Another name is another person: you go on with other labels, and z undoes what is decided under it."), make("p", { class: "bar" }, make("button", { class: "main", onclick: keep }, "That is me")));
   name.select();
 }
 

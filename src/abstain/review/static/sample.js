@@ -12,7 +12,7 @@ export function make(name, attributes = {}, ...children) {
   return made;
 }
 
-const present = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
 export const fill = (place, ...children) => place.replaceChildren(...present(children));
 
 export const foreign = (text) => make("bdi", {}, String(text));
@@ -24,6 +24,7 @@ const KEPT = 60;
 
 export function picture(row, side) {
   const key = `${row}/${side}`;
+  if (pictures.get(key)?.classList.contains("broken")) pictures.delete(key); // the server may be back
   if (!pictures.has(key)) {
     const image = make("img", { src: `/api/picture?row=${row}&side=${side}`, alt: "", decoding: "async" });
     image.ready = image.decode().catch(() => image.classList.add("broken"));
@@ -81,9 +82,10 @@ export function large(item, about) {
 }
 
 async function why(row, place) {
-  const response = await fetch(`/api/picture?row=${row}&side=640`);
+  const response = await fetch(`/api/picture?row=${row}&side=640`).catch(() => null);
   place.className = "absent";
-  place.textContent = response.ok ? "" : `No picture: ${(await response.json()).error}`;
+  const reason = response === null ? "the server does not answer" : response.ok ? "" : (await response.json()).error;
+  place.textContent = reason && `No picture: ${reason}`;
 }
 
 export function small(sample, about, first = []) {

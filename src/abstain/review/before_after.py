@@ -1,0 +1,262 @@
+"""Before and after a review: what became of the labels, and of a model that is trained on them.
+
+The figures come from two audits: that of the labels as given, with the decisions on them, and that
+of the labels as they were corrected. `before-after.html` shows them to others.
+"""
+
+import os
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from abstain import __version__
+from abstain.arguments import typed
+from abstain.auditing.saved import SavedAudit
+from abstain.data import LabeledData
+from abstain.errors import AbstainError
+from abstain.report.markup import environment
+from abstain.report.page import policy_of, style_sheet
+from abstain.report.samples import Samples, Shown
+from abstain.review.decisions import Agreement
+from abstain.review.export import Corrected, corrected
+from abstain.review.standing import Standing
+from abstain.review.store import FILE, Store
+from abstain.scores.interval import Interval
+from abstain.support.files import publish_text
+from abstain.support.optional import require
+from abstain.support.wording import some
+from abstain.training.run_folder import RunFolder
+
+PAGE = "before-after.html"
+_SHOWN = {"image": 24, "text": 8, "table": 6}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A figure before and after; a count, a share, or a share with its interval."""
+
+    what: str
+    before: Interval | float | int | None
+    after: Interval | float | int | None
+    note: str = ""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it counts labels."""
+        return isinstance(self.before, int) and isinstance(self.after, int)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A label that was corrected."""
+
+    id: str
+    shown: Shown | None
+    given: str
+    corrected: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Labels as given and as corrected."""
+
+    name: str
+    kind: str
+    lines: list[Line]
+    decided: dict[str, int]
+    """How many labels were changed, kept, dropped, left unsure."""
+    people: list[str]
+    agreements: list[Agreement]
+    disputes: int
+    examples: list[Example]
+    caution: str
+    """What makes the comparison doubtful, if anything."""
+
+
+def lines_of(standing: Standing, after: SavedAudit | None) -> list[Line]:
+    """The figures, as far as they are known.
+
+    Args:
+        standing: The audit before, and the decisions on it.
+        after: The audit of the labels as they were corrected, if there is one.
+    """
+    figures, found = standing.figures, corrected(standing.audit, standing.store.decisions)
+    estimated, left = standing.queue.judged({}).rate, figures.left_wrong
+    keep = found.keep
+    total = max(int(keep.sum()), 1)
+    measured = f"measured on {figures.checked:,} labels drawn at random, 95% intervals"
+    lines = [
+        Line(what="labels", before=len(keep), after=total),
+        Line(
+            what="noise rate, by the decisions",
+            before=figures.rate if figures.is_measured else estimated,
+            after=Interval(value=left.value / total, low=left.low / total, high=left.high / total),
+            note=measured if figures.is_measured else "estimated, 90% intervals",
+        ),
+    ]
+    if after is not None:
+        rate = after.summary["noise_rate"]
+        lines.append(
+            Line(
+                what="noise rate that an audit of them estimates",
+                before=estimated,
+                after=Interval(value=rate["value"], low=rate["low"], high=rate["high"]),
+                note="by audits that were told of no decision, 90% intervals",
+            )
+        )
+    true = _true_labels(standing)
+    if true is not None:
+        lines.append(
+            Line(
+                what="labels that are right, by the truth",
+                before=float((found.given == true).mean()),
+                after=float((found.labels[keep] == true[keep]).mean()),
+                note="errors were planted on purpose",
+            )
+        )
+    if after is not None:
+        both = [audit.summary for audit in (standing.audit, after)]
+        lines += _of_models("held-out labels that the model predicts", "held_out", both)
+        lines += _of_models("accuracy on the test labels", "training", both, "test_accuracy")
+    return lines
+
+
+def _of_models(
+    what: str, part: str, both: list[Any], name: str = "accuracy", note: str = ""
+) -> list[Line]:
+    before, after = ((summary.get(part) or {}).get(name) for summary in both)
+    known = before is not None or after is not None
+    return [Line(what=what, before=before, after=after, note=note)] if known else []
+
+
+@typed()
+def compare(
+    before: str | os.PathLike[str],
+    after: str | os.PathLike[str],
+    *,
+    data: LabeledData | None = None,
+) -> Comparison:
+    """Labels as given beside labels as they were corrected.
+
+    Args:
+        before: Folder of an audit that was reviewed.
+        after: Folder of the audit of what `abstain export --to cleaned --fix reviewed` wrote.
+        data: What was audited before, where that lay in memory.
+    """
+    first, second = SavedAudit.open(before), SavedAudit.open(after)
+    log = first.folder / FILE
+    # Answers that came by a file need no log; none is left behind for them.
+    store = Store(log if log.exists() else Path(":memory:"))
+    with closing(Standing(first, store)) as standing:
+        decisions, found = standing.store.decisions, corrected(first, standing.store.decisions)
+        if not found.answers:
+            raise AbstainError(
+                f"must have been reviewed, got {before}, of which nothing was decided",
+                argument="before",
+            )
+        return Comparison(
+            name=str(first.summary["name"]),
+            kind=str(first.summary["inputs"]),
+            lines=lines_of(standing, second),
+            decided=_counts(found),
+            people=decisions.people,
+            agreements=decisions.agreements(),
+            disputes=len(decisions.disputes()),
+            examples=_examples(standing, found, data),
+            caution=_caution(first, second, int(found.keep.sum())),
+        )
+
+
+def _caution(before: SavedAudit, after: SavedAudit, expected: int) -> str:
+    """What makes the comparison doubtful: other labels, another training."""
+    got, words = int(after.summary["samples"]), []
+    if got != expected:
+        words.append(
+            f"{after.folder} has {got:,} labels, and these decisions leave {expected:,}: it may be "
+            "an audit of other labels, or decisions came in since."
+        )
+    one, other = (_recipe(audit.folder) for audit in (before, after))
+    if changed := [name for name in one.keys() & other.keys() if one[name] != other[name]]:
+        words.append(
+            f"The models were trained in different ways ({some(sorted(changed), 3)}), so that not "
+            "all of their difference comes from the labels."
+        )
+    return " ".join(words)
+
+
+def _recipe(folder: Path) -> dict[str, Any]:
+    try:
+        recipe = RunFolder(folder).about()["recipe"]
+    except AbstainError:  # of probabilities, without a training
+        return {}
+    return {name: value for name, value in recipe.items() if not name.startswith(("flip", "seed"))}
+
+
+def _counts(found: Corrected) -> dict[str, int]:
+    kinds = Counter(answer.kind for answer in found.answers.values())
+    changed = int((found.labels != found.given).sum())
+    return {
+        "changed": changed,
+        "kept": kinds["label"] - changed,
+        "dropped": kinds["drop"],
+        "unsure": kinds["unsure"],
+    }
+
+
+def _examples(standing: Standing, found: Corrected, data: LabeledData | None) -> list[Example]:
+    """Some labels that were changed, those first that were believed least."""
+    try:
+        shown = (data or standing.audit.load(shown_only=True)).as_shown
+    except AbstainError:  # the figures are worth more than pictures of samples that are gone
+        return []
+    changed = found.labels != found.given
+    rows = [row for row in standing.queue.order.tolist() if changed[row]]
+    place, samples = {id_: k for k, id_ in enumerate(shown.ids)}, Samples(shown)
+    return [
+        Example(
+            id=found.ids[row],
+            shown=samples.show(place[found.ids[row]], int(found.labels[row])),
+            given=found.classes[found.given[row]],
+            corrected=found.classes[found.labels[row]],
+        )
+        for row in rows[: _SHOWN[shown.kind]]
+    ]
+
+
+def _true_labels(standing: Standing) -> npt.NDArray[np.int64] | None:
+    """Where errors were planted, the labels before."""
+    path = standing.folder / "ledger.parquet"
+    if "detection" not in standing.audit.summary or not path.exists():
+        return None
+    table = require("pyarrow.parquet", "reading an audit").read_table(path)
+    return np.asarray(table.column("true")) if "true" in table.column_names else None
+
+
+@typed()
+def write_before_after(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+    """Write the comparison as a single HTML file, whole or not at all."""
+    style = style_sheet()
+    text = (
+        environment()
+        .get_template("before_after.html")
+        .render(
+            found=comparison,
+            version=__version__,
+            today=date.today().isoformat(),
+            style=Markup(style),
+            policy=policy_of(style),
+        )
+    )
+    try:
+        publish_text(Path(path), text)
+    except OSError as error:
+        raise AbstainError(
+            f"must be a file that can be written, got {path}: {error}", argument="out"
+        ) from error

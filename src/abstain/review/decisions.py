@@ -1,0 +1,197 @@
+"""What a log of decisions means: what holds of each label, who agrees, what is in dispute."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal, NamedTuple, TypeAlias
+
+Mode: TypeAlias = Literal[
+    "fix", "verify", "verify-seen", "second", "settle", "file", "note", "undo"
+]
+"""How a decision came about: worst first; for the random sample, blind or after a look at what the
+audit says; as a second opinion; to settle a dispute; from a file; a note alone; an undo."""
+VERIFYING = ("verify", "verify-seen")
+
+
+class Answer(NamedTuple):
+    """What somebody decided of a label: its class, or why there is none.
+
+    >>> Answer.read("=drop"), Answer.read("drop")
+    (Answer(kind='label', label='drop'), Answer(kind='drop', label=None))
+    """
+
+    kind: Literal["label", "unsure", "drop", "skip"]
+    label: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As the log has it: a class may be called `drop`."""
+        return f"={self.label}" if self.kind == "label" else self.kind
+
+    @classmethod
+    def read(cls, text: str) -> "Answer":
+        """What `text` says."""
+        if text.startswith("="):
+            return cls("label", text[1:])
+        assert text in ("unsure", "drop", "skip"), text
+        return cls(text)  # type: ignore[arg-type]
+
+    @property
+    def is_judgement(self) -> bool:
+        """Whether it says something of the label."""
+        return self.kind in ("label", "drop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A line of the log."""
+
+    seq: int
+    at: str
+    who: str
+    mode: Mode
+    id: str
+    before: Answer | None
+    after: Answer | None
+    note: str
+    undoes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How far two people agree where both judged a label."""
+
+    people: tuple[str, str]
+    both: int
+    alike: int
+    kappa: float | None
+    """Cohen's; None where chance alone would make them agree."""
+
+
+def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """κ = (p − p_e) / (1 − p_e): agreement beyond what chance gives (Cohen, 1960).
+
+    >>> cohens_kappa([("a", "a"), ("b", "b"), ("a", "b"), ("b", "b")])
+    0.5
+    """
+    if not pairs:
+        return None
+    n = len(pairs)
+    one, other = (Counter(pair[k] for pair in pairs) for k in (0, 1))
+    by_chance = sum(one[x] * other[x] for x in one) / n**2
+    if by_chance == 1:
+        return None
+    return (sum(a == b for a, b in pairs) / n - by_chance) / (1 - by_chance)
+
+
+@dataclass
+class Decisions:
+    """What holds now, by the log."""
+
+    entries: dict[int, Entry] = field(default_factory=dict)
+    undone: set[int] = field(default_factory=set)
+    last: int = 0
+    """The number of the last entry."""
+    _by_id: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry of the log."""
+        self.entries[entry.seq] = entry
+        self.last = entry.seq
+        if entry.undoes is None:
+            self._by_id[entry.id].append(entry)
+            return
+        self.undone.add(entry.undoes)
+        undone = self.entries[entry.undoes]
+        if undone.undoes is not None:  # to undo an undo is to do it again
+            self.undone.discard(undone.undoes)
+
+    @property
+    def ids(self) -> list[str]:
+        """Labels of which the log knows something; a copy."""
+        return list(self._by_id)
+
+    @property
+    def people(self) -> list[str]:
+        """Everybody who is in the log."""
+        return sorted({entry.who for entry in self.in_order()} - {"file"})
+
+    def in_order(self) -> list[Entry]:
+        """All entries; a copy, as others may append meanwhile."""
+        return list(self.entries.values())
+
+    def standing(self, id_: str, undone: Collection[int] | None = None) -> Entry | None:
+        """The decision on a label, which is the last one.
+
+        Args:
+            id_: Of the label.
+            undone: Entries that do not count; by default those that were undone.
+        """
+        without = self.undone if undone is None else undone
+        for entry in reversed(self._by_id.get(id_, ())):
+            if entry.mode != "note" and entry.seq not in without:
+                return entry
+        return None
+
+    def answer(self, id_: str) -> Answer | None:
+        """What holds of a label."""
+        entry = self.standing(id_)
+        return None if entry is None else entry.after
+
+    def note(self, id_: str) -> str:
+        """The last note on a label."""
+        for entry in reversed(self._by_id.get(id_, ())):
+            if entry.seq not in self.undone and (entry.note or entry.mode == "note"):
+                return entry.note
+        return ""
+
+    def by_person(self, id_: str) -> dict[str, Entry]:
+        """The last judgement of a label by each person who judged it."""
+        found: dict[str, Entry] = {}
+        for entry in self._by_id.get(id_, ()):
+            judged = entry.after is not None and entry.after.is_judgement
+            if judged and entry.mode not in ("note", "file") and entry.seq not in self.undone:
+                found[entry.who] = entry
+        return found
+
+    def can_undo(self, seq: int) -> bool:
+        """Whether an entry still holds."""
+        return seq in self.entries and seq not in self.undone
+
+    def disputes(self) -> list[str]:
+        """Labels that people judged differently, and nobody has settled since."""
+        found = []
+        for id_ in self.ids:
+            judged = self.by_person(id_)
+            if len({entry.after for entry in judged.values()}) > 1:
+                last = self.standing(id_)
+                if last is None or last.mode != "settle":
+                    found.append(id_)
+        return found
+
+    def agreements(self) -> list[Agreement]:
+        """Of every two people who judged the same labels; not counted is who settled a dispute."""
+        pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for id_ in self.ids:
+            judged = {
+                who: entry.after.text
+                for who, entry in self.by_person(id_).items()
+                if entry.after is not None and entry.mode != "settle"
+            }
+            for one, other in combinations(sorted(judged), 2):
+                pairs[one, other].append((judged[one], judged[other]))
+        return [
+            Agreement(
+                people=people,
+                both=len(both),
+                alike=sum(a == b for a, b in both),
+                kappa=cohens_kappa(both),
+            )
+            for people, both in sorted(pairs.items())
+        ]
+
+
+def whose(decisions: Decisions, entry: Entry) -> str | None:
+    """Of an undo, who had made the entry that it undoes; None of all others."""
+    return None if entry.undoes is None else decisions.entries[entry.undoes].who

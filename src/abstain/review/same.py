@@ -1,0 +1,84 @@
+"""Whether samples are still those that decisions were made on."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor, as_tensor
+
+from abstain.data import LabeledData
+from abstain.data.readers.image_folder import FileBlobs
+from abstain.data.readers.images import LazyImages
+from abstain.errors import DataError
+from abstain.review.pictures import blob_of
+from abstain.review.store import Mark
+
+CHECKED = 10_000
+"""Files or texts, of all, that are compared at a glance."""
+
+
+class Same:
+    """Compares samples with what they were: all of them at a glance, some to the last byte.
+
+    Args:
+        data: What a person is shown.
+        rows: Where each label of the audit stands in it.
+    """
+
+    def __init__(self, data: LabeledData, rows: Sequence[int]) -> None:
+        self._data = data
+        self._rows = rows
+
+    def fingerprint(self) -> str:
+        """Tells whether the samples are still the same: texts, numbers, or sizes of files."""
+        digest = hashlib.sha256()
+        digest.update("\0".join(self._data.ids).encode("utf-8", "surrogatepass"))
+        for inputs in (self._data.inputs, *self._data.texts.values()):
+            if isinstance(inputs, LazyImages):
+                if isinstance(inputs.blobs, FileBlobs):
+                    step = max(1, len(inputs.blobs) // CHECKED)
+                    for name in inputs.blobs.names[::step]:
+                        path = inputs.blobs.root / name
+                        size = path.stat().st_size if path.exists() else None
+                        digest.update(f"{size}\0".encode())
+            elif isinstance(inputs, Tensor):
+                digest.update(np.ascontiguousarray(inputs.numpy()).data)
+            else:
+                step = max(1, len(inputs) // CHECKED)
+                for k in range(0, len(inputs), step):
+                    digest.update(f"{inputs[k]}\0".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def mark(self, row: int) -> Mark:
+        """By what to know a sample again."""
+        return Mark(self._stamp(row), self._digest(row))
+
+    def has_changed(self, row: int, mark: Mark) -> bool:
+        """Whether a sample is another one; its content is read only if its stamp is another."""
+        if mark.stamp and mark.stamp == self._stamp(row):
+            return False
+        return self._digest(row) != mark.digest
+
+    def _stamp(self, row: int) -> str:
+        inputs = self._data.inputs
+        if not isinstance(inputs, LazyImages) or not isinstance(inputs.blobs, FileBlobs):
+            return ""
+        try:
+            about = (inputs.blobs.root / inputs.blobs.names[self._rows[row]]).stat()
+        except OSError:
+            return ""
+        return f"{about.st_size} {about.st_mtime_ns}"
+
+    def _digest(self, row: int) -> str:
+        inputs, index = self._data.inputs, self._rows[row]
+        try:
+            if isinstance(inputs, LazyImages):
+                content = blob_of(inputs, index)
+            elif self._data.kind == "text":
+                content = str(inputs[index]).encode("utf-8", "surrogatepass")
+            else:
+                content = np.ascontiguousarray(as_tensor(inputs[index]).numpy()).tobytes()
+        except (DataError, OSError):
+            return ""
+        texts = "\0".join(str(column[index]) for column in self._data.texts.values())
+        return hashlib.sha256(content + texts.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,93 @@
+// One label after the other: what comes next, and the way back.
+
+import { get, onTrouble } from "./server.js";
+import { count, fill, make, preload } from "./sample.js";
+import { at, complain, current, page, wait } from "./state.js";
+import { fillGrid } from "./grid.js";
+import { blank, show } from "./single.js";
+import { setFilter } from "./page.js";
+
+const AHEAD = 12; // items that are fetched ahead
+let fetching = null;
+let ended = false;
+let held = 0; // labels that fit and that others have before them, where nothing is left
+let turn = 0; // of two restarts at once only the last goes on
+
+export function asked(n) {
+  const without = [...page.trail.slice(-30), ...page.ahead].map((item) => item.row);
+  return { who: page.who, mode: page.mode === "verify" ? "verify" : null, count: n, without: without.join(","), like: page.like, ...page.filter };
+}
+
+export async function refill() {
+  if (fetching || ended || page.ahead.length >= AHEAD / 2) return fetching;
+  const { mode, filter, who } = page;
+  fetching = get("next", asked(AHEAD)).then((found) => {
+    if (mode !== page.mode || filter !== page.filter || who !== page.who) return;
+    const known = new Set(page.ahead.map((item) => item.row));
+    page.ahead.push(...found.items.filter((item) => !known.has(item.row)));
+    ended = found.items.length === 0;
+    held = ended && page.mode === "fix" && (page.filter.state ?? "open") === "open" ? found.left : 0;
+    page.ahead.slice(0, AHEAD).forEach((item) => preload(item, page.about.kind));
+  }).catch(complain).finally(() => { fetching = null; });
+  return fetching;
+}
+
+// What was fetched ahead may be decided or ranked otherwise by now.
+export function forget() { page.ahead = []; ended = false; }
+
+export async function restart(after = null) {
+  page.trail = []; page.place = -1; forget();
+  const mine = ++turn;
+  wait(true);
+  await after;
+  await fetching;
+  if (!page.grid) await refill();
+  if (mine !== turn) return;
+  wait(false);
+  if (page.grid) return fillGrid();
+  await forth();
+}
+
+export async function forth() {
+  if (page.waiting) return;
+  if (page.place + 1 < page.trail.length) page.place++;
+  else {
+    if (!page.ahead.length) { // until the next is there, a key must not decide this one again
+      const mine = turn;
+      wait(true);
+      await refill();
+      if (mine !== turn) return;
+      wait(false);
+    }
+    const next = page.ahead.shift();
+    if (!next) return nothing();
+    page.trail.push(next);
+    page.place = page.trail.length - 1;
+  }
+  show();
+  refill();
+}
+
+export function back() {
+  if (page.place <= 0 || page.waiting) return;
+  page.place = Math.min(page.place, page.trail.length) - 1;
+  show();
+}
+
+function nothing() {
+  const skipped = page.status?.skipped ?? 0;
+  page.place = page.trail.length; // keys must not decide what is no longer shown
+  blank(make("h2", {}, "Nothing left here."),
+    make("p", {}, held ? `Other people have the last ${count(held)} before them. What they leave comes back after ten minutes.`
+      : page.mode === "verify" ? "All that was drawn at random is answered." : "No label that fits the filter is open."),
+    held ? make("button", { onclick: () => restart() }, "Look again") : "",
+    skipped && page.mode === "fix" ? make("button", { onclick: () => setFilter({ state: "skip" }) }, `Look at ${count(skipped)} skipped`) : "");
+}
+
+onTrouble((text) => {
+  complain(text);
+  if (text && page.waiting) {
+    blank(make("h2", {}, "The server does not answer."), make("p", {}, "What you decided is kept here until it does. The page goes on by itself."));
+    fill(at("actions")); fill(at("moves"));
+  } else if (!text && current() && at("stage").querySelector(".broken")) show(); // its picture was not to be had
+});

@@ -1,0 +1,155 @@
+"""The page on what `audit` gave in Python: data in memory, over HTTP, and what comes back."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+
+import httpx
+import numpy as np
+import pytest
+
+from abstain import Recipe, audit, review_labels
+from abstain.errors import AbstainError
+
+from audits import blobs, text_rows
+
+PLAIN = Recipe(epochs=6, warm_up=1)
+
+
+def images():
+    y = np.arange(90) % 2
+    noise = np.random.default_rng(0).integers(0, 60, (90, 1, 8, 8))
+    return audit(((noise + 150 * y[:, None, None, None]).astype(np.uint8), y), PLAIN)
+
+
+def texts():
+    import pandas as pd
+
+    frame = pd.DataFrame(text_rows(), columns=["text", "label"])
+    return audit(frame, PLAIN, label="label")
+
+
+def tables():
+    return audit(blobs(), PLAIN)
+
+
+def decide(page, row, **answer):
+    one = {"row": row, **answer}
+    body = {"answers": [one], "mode": "fix", "who": "ann", "request": uuid.uuid4().hex}
+    headers = {"origin": page.address.rstrip("/")}
+    done = httpx.post(f"{page.address}api/decide", json=body, headers=headers)
+    assert done.status_code == 200, done.text
+
+
+def opened(found, place):
+    return review_labels(found, place, browser=False, wait=False)
+
+
+@pytest.mark.parametrize("make", [images, texts, tables])
+def test_data_in_memory_are_shown_and_their_labels_corrected(make, tmp_path):
+    found = make()
+    with opened(found, tmp_path / "review") as page:
+        about = httpx.get(f"{page.address}api/about").json()
+        assert (about["kind"], about["trains"]) == (found.data.kind, False)
+        asked = {"who": "ann", "count": 3}
+        items = httpx.get(f"{page.address}api/next", params=asked).json()["items"]
+        first, second, third = items
+        if found.data.kind == "image":
+            picture = httpx.get(f"{page.address}api/picture", params={"row": first["row"]})
+            assert picture.headers["content-type"] == "image/png"
+        elif found.data.kind == "text":
+            assert first["text"] == found.data.inputs[first["row"]]
+        else:
+            values = [column["value"] for column in first["columns"]]
+            assert values == pytest.approx(found.data.inputs[first["row"]].tolist(), rel=1e-5)
+        near = httpx.get(f"{page.address}api/near", params={"row": first["row"]}).json()
+        assert near[0]["samples"]
+        other = about["classes"][(first["given"] + 1) % 2]
+        decide(page, first["row"], kind="label", label=other)
+        decide(page, second["row"], kind="drop")
+        headers = {"origin": page.address.rstrip("/")}
+        refused = httpx.post(f"{page.address}api/retrain", headers=headers)
+        assert "audit them in Python" in refused.json()["error"]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(page.address)
+    given = np.array(found.data.classes)[found.given]
+    assert page.answers == {first["id"]: other}
+    assert page.labels[first["row"]] == other
+    assert (page.labels != given).sum() == 1
+    assert np.flatnonzero(~page.keep).tolist() == [second["row"]]
+    assert page.found.reviewed == page.answers
+    assert page.found.verdict.is_reviewed.sum() == 1
+    with opened(found, tmp_path / "review") as again:  # goes on
+        left = httpx.get(f"{again.address}api/next", params=asked).json()["items"]
+        assert left[0]["id"] == third["id"]
+
+
+def test_a_sample_that_was_verified_measures_the_rate(tmp_path):
+    found = images()
+    with opened(found, tmp_path / "review") as page:
+        for _ in range(8):
+            asked = {"who": "ann", "count": 5, "mode": "verify"}
+            for item in httpx.get(f"{page.address}api/next", params=asked).json()["items"]:
+                label = found.data.classes[found.given[item["row"]]]
+                body = {"answers": [{"row": item["row"], "kind": "label", "label": label}]}
+                body |= {"mode": "verify", "who": "ann", "request": uuid.uuid4().hex}
+                headers = {"origin": page.address.rstrip("/")}
+                httpx.post(f"{page.address}api/decide", json=body, headers=headers)
+    assert found.measured is None
+    assert page.found.measured is not None
+    assert page.found.measured.value == 0
+
+
+def test_other_data_are_refused_and_decisions_kept(tmp_path):
+    found = images()
+    with opened(found, tmp_path / "review") as page:
+        decide(page, 0, kind="drop")
+    with pytest.raises(AbstainError, match="folder must be new, or hold a review of these"):
+        opened(tables(), tmp_path / "review")
+    same_labels = audit((255 - found.data.inputs.numpy(), found.given), PLAIN)
+    with pytest.raises(AbstainError, match="the data in memory must hold the samples"):
+        opened(same_labels, tmp_path / "review")
+    assert not page.keep[0]
+
+
+def test_a_folder_is_needed_and_nothing_is_written_over(tmp_path):
+    found = tables()
+    with pytest.raises(AbstainError, match="folder must be named"):
+        review_labels(found, browser=False)
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(AbstainError, match="folder must be new or empty"):
+        review_labels(found, tmp_path, browser=False)
+
+
+def test_an_audit_of_files_is_opened_where_it_lies(photos):
+    found = audit(folder=photos, resume=True)
+    with review_labels(found, browser=False, wait=False) as page:
+        assert page.folder == photos
+        assert httpx.get(f"{page.address}api/about").json()["trains"]
+
+
+SCRIPT = """
+import numpy as np
+from abstain import Recipe, audit, review_labels
+y = np.arange(60) % 2
+x = (np.ones((60, 1, 8, 8)) * 100 * (y + 1)[:, None, None, None]).astype(np.uint8)
+page = review_labels(audit((x, y), Recipe(epochs=2, warm_up=1)), "review", browser=False)
+print("kept", page.answers)
+"""
+
+
+def test_in_a_script_it_returns_after_ctrl_c(tmp_path):
+    script = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    address = re.search(r"http://\S+", script.stdout.readline()).group()
+    body = {"answers": [{"row": 7, "kind": "label", "label": "0"}], "who": "ann", "request": "r"}
+    headers = {"origin": address.rstrip("/")}
+    assert httpx.post(f"{address}api/decide", json=body, headers=headers).status_code == 200
+    os.kill(script.pid, signal.SIGINT)
+    rest, _ = script.communicate(timeout=60)
+    assert rest.splitlines()[-1] == "kept {'7': '0'}"
+    assert script.returncode == 0
