@@ -86,7 +86,8 @@ Backbone: TypeAlias = Annotated[
     typer.Option(
         help="The pretrained network that sees images and texts: small:efficientnet-lite2, "
         "small:wordllama, small:minilm, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, "
-        "PATH.py:NAME; auto, the default, takes one that is installed; none learns from scratch.",
+        "PATH.py:NAME; auto, the default, takes the best of those on this machine, by held-out "
+        "labels, and fetches nothing; none learns from scratch.",
         rich_help_panel=TRAINING,
     ),
 ]

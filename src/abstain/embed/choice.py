@@ -28,8 +28,8 @@ _PROBED, _PROBE_SECONDS = 5_000, 30
 _DRAWING, _PLAIN, _LOOKED_AT = 32, 0.25, 100
 """Grey images of at most so many pixels, of which a single value fills so much, are taken for
 digits and drawings. A small network ranks their wrong labels better than a backbone of photos, in a
-fraction of the time; of grey photos, whose ground is not plain, it does not (bench/drawings.py). To
-probe both would take ten times as long as to learn digits."""
+fraction of the time; of grey photos, whose ground is not plain, it does not (bench/drawings.py, on
+whose sets the share was also set). A probe of both would take longer than to learn digits."""
 
 
 @dataclass(frozen=True)

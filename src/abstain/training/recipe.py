@@ -71,8 +71,8 @@ class Recipe:
     model: str | None = None
     backbone: str = "auto"
     """The pretrained network by whose features images and texts are seen: a name (see
-    `abstain.embed.names`), `auto` for one that is installed, or `none` to learn from scratch, as a
-    named model always does."""
+    `abstain.embed.names`), `auto` for the best on this machine, or `none` to learn from scratch,
+    as a named model always does."""
     finetune: bool | None = None
     """Whether the backbone is trained too, at a fifth of the learning rate of its last layer;
     `Recipe.of` then starts from the settings of `FINETUNE`. None: where the budget allows to try
@@ -309,14 +309,9 @@ of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-pl
             AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
         augment = bool(self.finetune) if self.augment is None else self.augment
         return replace(
-            self,
-            batch=batch,
-            epochs=epochs,
-            warm_up=warm_up,
-            payoff=payoff,
-            augment=augment,
+            self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff, augment=augment,
             finetune=bool(self.finetune),
-        )
+        )  # fmt: skip
 
     def held_out(self, num_samples: int) -> int:
         """How many samples are held out, to judge the warm-up or the training by.

@@ -54,8 +54,8 @@ def train(
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
         recipe: How; by default the method `auto`, with sizes that fit the data.
-        backbone: The pretrained network by whose features images and texts are seen: `auto` (one
-            that is installed), `none`, or a name such as `timm:resnet50`; that of the recipe by
+        backbone: The pretrained network by whose features images and texts are seen: `auto` (the
+            best on this machine), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
         finetune: Whether the backbone of images is trained too; with a recipe, it says so. By
             default it is tried where the budget allows it, and kept if its loss on held-out labels
