@@ -97,6 +97,8 @@ class Audit:
     """Labels that were handed out to be checked at random, if any were."""
     kept: Kept = field(default_factory=Kept)
     """Labels that somebody checked."""
+    test: LabeledData | None = None
+    """The test set as a person sees it, where there is one."""
     checks: Checks | None = None
     """What else was found: duplicates, outliers, faulty images, …."""
 
@@ -244,6 +246,26 @@ class Audit:
         return int(self.verdict.is_label_issue.sum())
 
     @property
+    def without_proposal(self) -> int:
+        """Flagged labels for which no other class is likelier: doubtful, but not replaced."""
+        same = self.verdict.predicted_label == self.given
+        return int((self.verdict.is_label_issue & same).sum())
+
+    @property
+    def leaked(self) -> int:
+        """How many samples stand, nearly or exactly, in the test set as well."""
+        return self.checks.summary.get("test_duplicate", 0) if self.checks else 0
+
+    @property
+    def leakage(self) -> str:
+        """What it means that samples stand in the test set as well."""
+        return (
+            f"{many(self.leaked, 'sample')} of the training set nearly or exactly in the test set "
+            "too. Accuracy measured there is too high: remove each from one of the two "
+            "(test_duplicate_id in issues.parquet)."
+        )
+
+    @property
     def caution(self) -> str | None:
         """What the noise rate rests on, and what would make it certain; None once measured."""
         return caution_of(self)
@@ -337,6 +359,7 @@ class Audit:
             "noise_rate": {**_plain(self.noise_rate), **self._basis()},
             "caution": self.caution,
             "flagged": self.flagged,
+            "flagged_without_proposal": self.without_proposal,
             "reviewed": len(self.kept.answers),
             "left_wrong": {**_plain(self.left_wrong), **self._basis()},
             "budget": self.budget,

@@ -1,4 +1,4 @@
-"""Nearest neighbours: exact by scikit-learn up to 100,000 samples, by an index of usearch above."""
+"""Nearest neighbours: exact by products up to 100,000 samples, by an index of usearch above."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +19,10 @@ EXACT_UP_TO = 100_000
 _FEW = 10
 """Columns."""
 _AT_ONCE = 1 << 14
+_PRODUCTS = 1 << 26
+"""Held in memory at a time, of 4 bytes each."""
+_SPARE = 6
+"""Candidates beyond the k that are asked for: products in single precision confuse some."""
 _Search: TypeAlias = Callable[[Floats, int], Ints]
 
 
@@ -84,35 +88,44 @@ class Index:
         >>> found.index.tolist(), found.distance.tolist()
         ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
         """
-        size = len(self.rows)
-        found = self.search(self.rows, k + 1)
-        own = found == np.arange(size)[:, None]
-        own[~own.any(axis=1), -1] = True  # identical rows may have crowded it out
-        return self._sorted(found[~own].reshape(size, k), self.rows)
+        own = np.arange(len(self.rows))
+        return self._nearest(self.search(self.rows, self._candidates(k + 1)), self.rows, k, own)
 
     def nearest_to(self, queries: Floats, k: int = NEIGHBOURS) -> Neighbours:
         """Of each query, the nearest rows."""
-        return self._sorted(self.search(queries, min(k, len(self.rows))), queries)
+        return self._nearest(self.search(queries, self._candidates(k)), queries, k)
 
-    def _sorted(self, index: Ints, queries: Floats) -> Neighbours:
-        """With distances anew: an index keeps rows in fewer bits, and products lose digits."""
+    def _candidates(self, k: int) -> int:
+        return min(k + _SPARE, len(self.rows))
+
+    def _nearest(
+        self, index: Ints, queries: Floats, k: int, own: Ints | None = None
+    ) -> Neighbours:
+        """The nearest k, by distances anew: an index has fewer bits, and products lose digits."""
         distance = np.empty(index.shape, np.float32)
         for begin in range(0, len(index), _AT_ONCE // index.shape[1]):
             part = slice(begin, begin + _AT_ONCE // index.shape[1])
             difference = self.rows[index[part]] - queries[part, None]
             distance[part] = np.sqrt(np.einsum("nkd,nkd->nk", difference, difference))
-        order = np.argsort(distance, axis=1, kind="stable")
+        if own is not None:
+            distance[index == own[:, None]] = np.inf
+        order = np.argsort(distance, axis=1, kind="stable")[:, :k]
         return Neighbours(
             np.take_along_axis(index, order, 1), np.take_along_axis(distance, order, 1)
         )
 
 
 def _exact(rows: Floats) -> _Search:
-    neighbors = require("sklearn.neighbors", "finding neighbours")
-    fitted = neighbors.NearestNeighbors(n_jobs=-1).fit(rows)
+    """All distances, a block of queries at a time: |a − b|² / 2 = |b|² / 2 − ab + what a adds."""
+    table = torch.from_numpy(rows)
+    middle = table.mean(dim=0)  # far from the origin, products would lose digits
+    table = table - middle
+    halves = table.square().sum(dim=1) / 2
 
     def search(queries: Floats, k: int) -> Ints:
-        found: Ints = fitted.kneighbors(queries, k, return_distance=False)
+        parts = (torch.from_numpy(queries) - middle).split(max(1, _PRODUCTS // len(table)))
+        nearness = (torch.addmm(-halves, part, table.T) for part in parts)
+        found: Ints = torch.cat([x.topk(k, sorted=False).indices for x in nearness]).numpy()
         return found
 
     return search
@@ -133,9 +146,9 @@ def _approximate(rows: Floats) -> _Search:
 
     def search(queries: Floats, k: int) -> Ints:
         found: Any = index.search(queries, k)
-        # A graph may not lead to k others: the first one stands in for those.
-        missing = np.arange(k) >= found.counts[:, None]
-        keys: Ints = np.where(missing, found.keys[:, :1], found.keys).astype(np.int64)
+        # A graph may not lead to k others: the last one stands in for those.
+        places = np.minimum(np.arange(k), found.counts[:, None].astype(np.int64) - 1)
+        keys: Ints = np.take_along_axis(found.keys, places, 1).astype(np.int64)
         return keys
 
     return search

@@ -69,8 +69,8 @@ def check_finite(
 def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     """A number per sample, equal where the inputs are: 64 bits, so that chance makes no pairs.
 
-    Texts are compared without their case and spacing; images that are decoded lazily by the bytes
-    of their files, which saves decoding them all again.
+    Texts are compared without their case and spacing, and empty ones are like no other; images that
+    are decoded lazily by the bytes of their files, which saves decoding them all again.
 
     >>> import torch
     >>> data = LabeledData(inputs=["Fine film", "fine  film", "bad"], given=torch.tensor([0, 1, 1]),
@@ -80,7 +80,8 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     (True, False)
     """
     everything = range(len(data))
-    digests = (blake2b(_plain(x, data), digest_size=8).digest() for x in contents(data, everything))
+    plain = (_plain(x, data) or b" %d" % k for k, x in enumerate(contents(data, everything)))
+    digests = (blake2b(x, digest_size=8).digest() for x in plain)
     return np.frombuffer(b"".join(digests), dtype=np.int64)
 
 

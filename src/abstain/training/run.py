@@ -216,6 +216,7 @@ def train(
         history=loop.history,
         ledger=loop.whole_ledger().cpu(),
         folder=place,
+        test=test_data,
     )
     if place and state.is_main_process:
         place.finish(trained.model, trained.ledger, trained.history, data, trained.summary())

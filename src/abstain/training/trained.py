@@ -32,6 +32,8 @@ class Trained:
     history: History
     ledger: Ledger
     folder: RunFolder | None
+    test: LabeledData | None = None
+    """The test set, where there is one."""
 
     def __repr__(self) -> str:
         """The outcome in a line: a notebook would print every weight and label."""
