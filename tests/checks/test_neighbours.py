@@ -17,7 +17,7 @@ def slow(rows, queries, k, *, own):
     return np.sort(distance, axis=1)[:, :k]
 
 
-@pytest.mark.parametrize("library", ["scikit-learn", "usearch"])
+@pytest.mark.parametrize("library", ["products", "usearch"])
 def test_distances_against_all_pairs(library, monkeypatch):
     if library == "usearch":
         pytest.importorskip("usearch")

@@ -156,11 +156,13 @@ def audit(
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
     if _is_to_write(trained):
-        result = replace(
-            result,
-            checks=faults_of(data, trained, result.verdict, check, test_data),
-            seconds=time.monotonic() - began,
-        )
+        checks = faults_of(data, trained, result.verdict, check, test_data)
+        duplicates = result.duplicates
+        # Where something else is shown than seen, that may be missing, and tells nothing here.
+        if checks is not None and "null" in checks.issues and _seen(trained, data).shown is None:
+            duplicates = duplicates.without(checks.columns["is_null_issue"])
+        seconds = time.monotonic() - began
+        result = replace(result, checks=checks, duplicates=duplicates, seconds=seconds)
         if folder is not None:
             result.write(folder)
     return result
@@ -187,7 +189,7 @@ def _verdict(
         data=data,
         verdict=verdict,
         # By what was trained on: what is only shown need not even be there.
-        duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
+        duplicates=disagreeing_duplicates(fingerprints(_seen(trained, data)), given),
         detection=detected(verdict, data) if was_planted else None,
         trained=trained,
         held_out=held_out,
@@ -198,6 +200,11 @@ def _verdict(
         kept=kept,
         test=None if test is None else test.as_shown,
     )
+
+
+def _seen(trained: Trained | None, data: LabeledData) -> LabeledData:
+    """The data as the model saw them, where one did."""
+    return data if trained is None else trained.data
 
 
 def _train(

@@ -20,15 +20,15 @@ def caution_of(audit: "Audit") -> str | None:
     """What to know before one believes the noise rate of an audit; None once it is measured."""
     if audit.measured or audit.is_known:
         return None
-    return f"{_smallness(audit)}{_weakness(audit)}This is {_what_it_is(audit)} {_what_to_do(audit)}"
+    return f"{_weakness(audit)}This is {_what_it_is(audit)} {_smallness(audit)}{_what_to_do(audit)}"
 
 
 def _smallness(audit: "Audit") -> str:
     if (size := len(audit.data)) >= _LEARNT_FROM:
         return ""
     return (
-        f"The audit was learnt on sets of {_LEARNT_FROM} samples and more: of {many(size, 'label')} "
-        "it may be far off. "
+        f"It was learnt on sets of {_LEARNT_FROM} samples and more: of {many(size, 'label')} it "
+        "may be far off. "
     )
 
 

@@ -252,20 +252,6 @@ class Audit:
         return int((self.verdict.is_label_issue & same).sum())
 
     @property
-    def leaked(self) -> int:
-        """How many samples stand, nearly or exactly, in the test set as well."""
-        return self.checks.summary.get("test_duplicate", 0) if self.checks else 0
-
-    @property
-    def leakage(self) -> str:
-        """What it means that samples stand in the test set as well."""
-        return (
-            f"{many(self.leaked, 'sample')} of the training set nearly or exactly in the test set "
-            "too. Accuracy measured there is too high: remove each from one of the two "
-            "(test_duplicate_id in issues.parquet)."
-        )
-
-    @property
     def caution(self) -> str | None:
         """What the noise rate rests on, and what would make it certain; None once measured."""
         return caution_of(self)

@@ -67,6 +67,17 @@ class Checks:
         """How many samples have each issue."""
         return {x: int(self.columns[f"is_{x}_issue"].sum()) for x in self.issues}
 
+    @property
+    def leakage(self) -> str | None:
+        """What it means that samples stand in the test set as well; None where none does."""
+        if not (number := self.summary.get("test_duplicate", 0)):
+            return None
+        return (
+            f"{many(number, 'training sample')} also in the test set, identical or nearly so. "
+            "Accuracy measured there is too high: remove each from one of the two "
+            "(test_duplicate_id in issues.parquet)."
+        )
+
     def worst(self, issue: str, most: int = _WORST) -> Ints:
         """Rows of samples that have an issue, the worst first."""
         rows = np.flatnonzero(self.columns[f"is_{issue}_issue"])
@@ -272,9 +283,7 @@ def _empty(asked: _Asked) -> Columns:
 def _giveaways(asked: _Asked) -> Columns:
     if asked.shown.kind != "table":
         raise _CannotError(f"{asked.shown.name} is no table")
-    asked.giveaways = giveaways(
-        asked.shown.inputs, asked.given, asked.shown.columns, asked.flagged
-    )
+    asked.giveaways = giveaways(asked.shown.inputs, asked.given, asked.shown.columns, asked.flagged)
     return {}
 
 

@@ -98,9 +98,7 @@ class Index:
     def _candidates(self, k: int) -> int:
         return min(k + _SPARE, len(self.rows))
 
-    def _nearest(
-        self, index: Ints, queries: Floats, k: int, own: Ints | None = None
-    ) -> Neighbours:
+    def _nearest(self, index: Ints, queries: Floats, k: int, own: Ints | None = None) -> Neighbours:
         """The nearest k, by distances anew: an index has fewer bits, and products lose digits."""
         distance = np.empty(index.shape, np.float32)
         for begin in range(0, len(index), _AT_ONCE // index.shape[1]):
@@ -123,8 +121,9 @@ def _exact(rows: Floats) -> _Search:
     halves = table.square().sum(dim=1) / 2
 
     def search(queries: Floats, k: int) -> Ints:
-        parts = (torch.from_numpy(queries) - middle).split(max(1, _PRODUCTS // len(table)))
-        nearness = (torch.addmm(-halves, part, table.T) for part in parts)
+        moved, step = torch.from_numpy(queries) - middle, max(1, _PRODUCTS // len(table))
+        blocks = (moved[begin : begin + step] for begin in range(0, len(moved), step))
+        nearness = (torch.addmm(-halves, block, table.T) for block in blocks)
         found: Ints = torch.cat([x.topk(k, sorted=False).indices for x in nearness]).numpy()
         return found
 
@@ -138,9 +137,9 @@ def _approximate(rows: Floats) -> _Search:
         ndim=rows.shape[1],
         metric="l2sq",
         dtype="bf16",
-        connectivity=16,
-        expansion_add=48,
-        expansion_search=48,
+        connectivity=24,
+        expansion_add=96,
+        expansion_search=128,
     )
     index.add(np.arange(len(rows)), rows)
 

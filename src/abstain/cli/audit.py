@@ -258,8 +258,8 @@ def _print(verdict: "Audit", report: Path) -> None:
         }
         for name, value in truth.items():
             console.print(f"  {name:<48} {value}", soft_wrap=True)
-    if verdict.leaked:
-        console.print(f"[bold]Data leakage[/]: {verdict.leakage}", soft_wrap=True)
+    if verdict.checks and verdict.checks.leakage:
+        console.print(f"[bold]Data leakage[/]: {verdict.checks.leakage}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     folder = quote(str(report.parent))
     if verdict.flagged:

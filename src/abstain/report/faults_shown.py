@@ -44,7 +44,7 @@ class Leaked:
 
 def leaked(audit: Audit) -> list[Leaked]:
     """A few samples that stand in the test set as well, the most alike first."""
-    if not audit.leaked or audit.checks is None or audit.test is None:
+    if audit.checks is None or audit.checks.leakage is None or audit.test is None:
         return []
     place = {id_: row for row, id_ in enumerate(audit.test.ids[:])}
     samples = Samples(audit.data, bytes_left=200_000)
