@@ -1,6 +1,7 @@
 """`abstain audit`: how many labels are wrong, which, and what they should be."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -192,6 +193,11 @@ def _without_proposal(verdict: "Audit") -> str:
     return f", {number:,} of them without a proposal" if number else ""
 
 
+def _near(checks: Sequence[str]) -> str:
+    """Checks that need neighbours: what is identical is found without them."""
+    return ", ".join(checks).replace("duplicates", "near duplicates")
+
+
 def _print(verdict: "Audit", report: Path) -> None:
     from abstain.auditing.faults import QUICK, TOO_MANY
     from abstain.embed.encoder import BackboneEncoder
@@ -232,10 +238,10 @@ def _print(verdict: "Audit", report: Path) -> None:
     if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
         lines["other issues (in issues.parquet)"] = ", ".join(others)
     if verdict.checks and (names := verdict.checks.unchecked()):
-        lines["not looked for, for want of features"] = ", ".join(names)
+        lines["not looked for, for want of features"] = _near(names)
     if verdict.checks and (names := verdict.checks.unchecked(TOO_MANY)):
         lines[f"not looked for among more than {QUICK:,} samples"] = (
-            f"{', '.join(names)}; {','.join(names)} after --check asks for it"
+            f"{_near(names)}: --check {','.join(names)} does it"
         )
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
