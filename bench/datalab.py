@@ -155,7 +155,7 @@ def scale(size, data_dir, queries=1_000):
     recall = (right[:, :, None] == found.index[some][:, None]).any(axis=2).mean()
     copies = (found.index[-COPIES:] == np.arange(COPIES)[:, None]).any(axis=1).mean()
     line = {"samples": size, "columns": rows.shape[1],
-            "by": "products" if size <= EXACT_UP_TO else "usearch",
+            "by": "all" if size <= EXACT_UP_TO else "cells",
             "seconds": round(wall, 1), "cpu_seconds": round(cpu, 1),
             "recall": round(float(recall), 4), "copies": round(float(copies), 4)}  # fmt: skip
     print(json.dumps(line), flush=True)
@@ -224,7 +224,7 @@ def main():
         result |= {"seed": options.seed, "cases": list(cases(options))}
         result["versions"] |= {x: version(x) for x in ("cleanlab", "scikit-learn", "numpy")}
     if not options.report and len(options.sets) == len(SETS):
-        result["versions"] |= {x: version(x) for x in ("usearch", "torch")}
+        result["versions"]["torch"] = version("torch")
         lines = {x["samples"]: x for x in result["scale"]}
         lines |= {x: scale(x, options.data_dir) for x in options.scale or SIZES}
         result["scale"] = [lines[x] for x in SIZES if x in lines]
