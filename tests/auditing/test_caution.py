@@ -29,6 +29,13 @@ def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits
     assert "audit into a folder" in digits.caution
 
 
+def test_a_set_smaller_than_those_that_taught_is_said_to_be_small(digits):
+    assert "learnt on sets of 742" not in digits.caution
+    rows = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
+    few = audit((rows, (rows[:, 0] > 0).astype(int)), Recipe(epochs=2, warm_up=1))
+    assert "learnt on sets of 742 samples and more: of 90 labels" in few.caution
+
+
 def test_a_measured_rate_needs_no_caution(digits):
     sample = draw(digits.verdict.wrong_probability, 60, np.random.default_rng(0))
     answers = {digits.data.ids[k]: digits.data.classes[digits.given[k]] for k in sample.rows}

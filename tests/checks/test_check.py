@@ -8,6 +8,7 @@ import torch
 from samples_of_checks import clusters, data_of
 
 from abstain.checks.check import ALL, check
+from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.scores.evidence import evidence_from_probabilities
 
@@ -119,3 +120,15 @@ def test_mistakes_are_said_in_one_line():
         check(data, features, checks=("outlier",))
     with pytest.raises(AbstainError, match="features must have a row for each of 60 samples"):
         check(data, features[:7])
+
+
+def test_scaled_images_are_not_called_blurry():
+    images = torch.randint(0, 256, (30, 3, 16, 16), dtype=torch.uint8)
+    data = LabeledData(
+        inputs=images, given=torch.arange(30) % 2, classes=("a", "b"),
+        ids=[str(k) for k in range(30)], kind="image", scaled=True,
+    )  # fmt: skip
+    found = check(data, None, checks=("images",))
+    assert "dark" in found.issues
+    assert "blurry" not in found.issues
+    assert "scaled when read" in found.skipped["blurry images"]

@@ -115,3 +115,17 @@ def test_copies_in_a_test_set_are_found_with_their_row():
     assert found.score[9] == 0
     assert found.is_issue.sum() <= 5
     assert (partner[~found.is_issue] == -1).all()
+
+
+def test_empty_inputs_are_no_duplicates_of_each_other():
+    rows = rows_of(clusters()[0])
+    rows[3] = rows[4] = rows[5] = 0
+    rows[8] = rows[9]
+    empty = np.isin(np.arange(len(rows)), [3, 4, 5])
+    own = Index.of(rows).neighbours()
+    prints = np.where(empty, 7, np.arange(100, 100 + len(rows)))
+    found = near_duplicates(prints, np.arange(len(rows)) % 2, own, empty)
+    assert (found.group[empty] == -1).all()
+    assert found.group[8] == found.group[9] >= 0
+    leaks, _ = between(prints, np.array([7]), empty=empty)
+    assert not leaks.is_issue.any()

@@ -17,10 +17,9 @@ def slow(rows, queries, k, *, own):
     return np.sort(distance, axis=1)[:, :k]
 
 
-@pytest.mark.parametrize("library", ["scikit-learn", "usearch"])
-def test_distances_against_all_pairs(library, monkeypatch):
-    if library == "usearch":
-        pytest.importorskip("usearch")
+@pytest.mark.parametrize("way", ["all", "cells"])
+def test_distances_against_all_pairs(way, monkeypatch):
+    if way == "cells":
         monkeypatch.setattr(neighbours, "EXACT_UP_TO", 10)
     rows = rows_of(clusters()[0])
     rows[3] = rows[4]
@@ -28,11 +27,10 @@ def test_distances_against_all_pairs(library, monkeypatch):
     found = index.neighbours(5)
     assert (found.index != np.arange(len(rows))[:, None]).all()
     assert found.distance[3, 0] == found.distance[4, 0] == 0
-    almost = 0.01 if library == "usearch" else 1e-5
-    np.testing.assert_allclose(found.distance, slow(rows, rows, 5, own=True), atol=almost)
+    np.testing.assert_allclose(found.distance, slow(rows, rows, 5, own=True), atol=1e-5)
     queries = rows[:7] + 0.1
     others = index.nearest_to(queries, 5)
-    np.testing.assert_allclose(others.distance, slow(rows, queries, 5, own=False), atol=almost)
+    np.testing.assert_allclose(others.distance, slow(rows, queries, 5, own=False), atol=1e-5)
 
 
 def test_more_copies_than_neighbours_leave_out_the_sample_itself():

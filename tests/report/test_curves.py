@@ -20,14 +20,10 @@ def test_accuracies_that_were_measured_are_drawn(digits):
     assert len(loss.drawing.curves) == 1
 
 
-def test_the_risk_of_proposals_ends_at_the_disagreement_of_all(digits):
-    _, risk = scores(digits)
-    curve, drawing = risk.drawing.curves[0], risk.drawing
-    top = [level for level in drawing.levels if level.text != "0%"][-1]
-    per_unit = (drawing.frame.bottom - top.at) / (float(top.text.rstrip("%")) / 100)
-    disagreement = (digits.verdict.predicted_label != digits.given).mean()
-    drawn = (drawing.frame.bottom - curve.points[-1][1]) / per_unit
-    assert drawn == pytest.approx(disagreement, abs=0.01)
+def test_every_score_is_in_the_histogram(digits):
+    (plot,) = scores(digits)
+    assert {bar.style for bar in plot.drawing.bars} == {"kept", "flagged"}
+    assert f"{digits.flagged} labels flagged" in plot.drawing.about
 
 
 def test_without_a_training_there_are_no_curves_of_it():

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.faults_shown import faults
+from abstain.report.faults_shown import faults, leaked
 from abstain.report.page import render
 
 
@@ -17,6 +17,22 @@ def test_dark_photos_are_counted_and_shown():
     page = render(found)
     assert "What else was found" in page
     assert "<b>1</b> dark" in page
+
+
+def test_leaked_samples_stand_beside_their_twins():
+    photos = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    test = torch.randint(0, 256, (9, 3, 16, 16), dtype=torch.uint8)
+    test[2] = photos[5]
+    recipe = Recipe(epochs=1, warm_up=0, batch=8)
+    pair = (photos, np.arange(40) % 2), (test, np.arange(9) % 2)
+    found = audit(pair[0], recipe, backbone="none", test=pair[1])
+    (twins,) = leaked(found)
+    assert (twins.index, twins.test_index) == (5, 2)
+    assert twins.shown == twins.test_shown
+    page = render(found)
+    assert "Data leakage" in page
+    assert page.count(twins.shown.source) >= 2
+    assert not any("test" in fault.words for fault in faults(found))
 
 
 def test_a_column_that_gives_the_label_away_is_named():

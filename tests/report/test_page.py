@@ -72,7 +72,7 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
         "How many to look at",
         "Which for which",
         "By class",
-        "Scores and risk",
+        "Scores",
         "Training",
         "What was done",
         "How to go on",

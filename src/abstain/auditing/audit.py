@@ -26,7 +26,7 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
-from abstain.data import LabeledData, load
+from abstain.data import LabeledData
 from abstain.data.features import are_numbers
 from abstain.data.inputs import fingerprints
 from abstain.errors import AbstainError
@@ -45,7 +45,7 @@ from abstain.training.run import train
 from abstain.training.run_folder import RunFolder
 from abstain.training.run_sources import (
     check_options,
-    reading,
+    load_sources,
     recalled,
     recipe_or_default,
     remembered,
@@ -95,9 +95,10 @@ def audit(
             where that is better on held-out labels, and the budget allows it.
         budget: Time for the training, features included: seconds, or a text such as "10m", as for
             `abstain.train`.
-        test: A source whose labels are right, for the training curves only.
+        test: A test set, for the training curves, and to find samples that stand in both; by
+            default the test split of the source, where it has one.
         check: What else to look for: names of `abstain.checks.check.ALL` (duplicates, outliers, …);
-            `["labels"]` for nothing else. By default everything, but of more than 20,000 samples
+            `["labels"]` for nothing else. By default everything, but of more than 50,000 samples
             only what needs no search for neighbours.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
@@ -148,29 +149,31 @@ def audit(
         settings |= {"backbone": backbone, "budget": budget}
         settings |= {"show": show, "save_every": save_every}
         trained, data, sources = _train(sources, chosen, settings)
-        held_out = trained.held_out
+        held_out, test_data = trained.held_out, trained.test
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
         numbers = features if are_numbers(features) else None
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
         of_training |= {"finetune": finetune, "budget": budget}
         _check_trainless({**of_training, "resume": resume or None}, folder)
-        data = _load(sources)
+        data, test_data = load_sources(sources)
         given = data.given.numpy()
         checked = _checked(probabilities, data)
         evidence = evidence_from_probabilities(checked, given)
         met = float((checked.argmax(axis=1) == given).mean())
         held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    result = _verdict(data, evidence, trained, held_out, sources, folder, began)
+    result = _verdict(data, evidence, trained, held_out, sources, folder, began, test_data)
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
     if _is_to_write(trained):
-        result = replace(
-            result,
-            checks=faults_of(data, trained, evidence, check),
-            seconds=time.monotonic() - began,
-        )
+        checks = faults_of(data, trained, result.verdict, check, test_data)
+        duplicates = result.duplicates
+        # Where something else is shown than seen, that may be missing, and tells nothing here.
+        if checks is not None and "null" in checks.issues and _seen(trained, data).shown is None:
+            duplicates = duplicates.without(checks.columns["is_null_issue"])
+        seconds = time.monotonic() - began
+        result = replace(result, checks=checks, duplicates=duplicates, seconds=seconds)
         if folder is not None:
             result.write(folder)
     return result
@@ -184,6 +187,7 @@ def _verdict(
     sources: Mapping[str, Any],
     folder: str | os.PathLike[str] | None,
     began: float,
+    test: LabeledData | None,
 ) -> Audit:
     """From evidence to a judgement of every label."""
     given = data.given.numpy()
@@ -196,7 +200,7 @@ def _verdict(
         data=data,
         verdict=verdict,
         # By what was trained on: what is only shown need not even be there.
-        duplicates=disagreeing_duplicates(fingerprints(trained.data if trained else data), given),
+        duplicates=disagreeing_duplicates(fingerprints(_seen(trained, data)), given),
         detection=detected(verdict, data) if was_planted else None,
         trained=trained,
         held_out=held_out,
@@ -205,7 +209,13 @@ def _verdict(
         folder=place,
         sample=None if place is None else kept_sample(place, data.ids),
         kept=kept,
+        test=None if test is None else test.as_shown,
     )
+
+
+def _seen(trained: Trained | None, data: LabeledData) -> LabeledData:
+    """The data as the model saw them, where one did."""
+    return data if trained is None else trained.data
 
 
 def _train(
@@ -216,13 +226,6 @@ def _train(
     trained = train(sources["train"], recipe, test=sources["test"], **options)
     about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
     return trained, trained.data.as_shown, about
-
-
-def _load(sources: Mapping[str, Any]) -> LabeledData:
-    source = sources["train"]
-    if source is None:
-        raise AbstainError("must be given, got none", argument="source")
-    return load(source, **reading(sources))
 
 
 def _check_trainless(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from abstain.auditing.result import Audit
 
 _TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
+_LEARNT_FROM = 742  # samples: docs/audit.md
 _HARDLY, _ERRORS = 0.1, 3.0  # part of what a guess misses, and standard errors of it
 
 
@@ -19,7 +20,16 @@ def caution_of(audit: "Audit") -> str | None:
     """What to know before one believes the noise rate of an audit; None once it is measured."""
     if audit.measured or audit.is_known:
         return None
-    return f"{_weakness(audit)}This is {_what_it_is(audit)} {_what_to_do(audit)}"
+    return f"{_weakness(audit)}This is {_what_it_is(audit)} {_smallness(audit)}{_what_to_do(audit)}"
+
+
+def _smallness(audit: "Audit") -> str:
+    if (size := len(audit.data)) >= _LEARNT_FROM:
+        return ""
+    return (
+        f"It was learnt on sets of {_LEARNT_FROM} samples and more: of {many(size, 'label')} it "
+        "may be far off. "
+    )
 
 
 def _weakness(audit: "Audit") -> str:

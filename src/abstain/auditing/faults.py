@@ -4,52 +4,69 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from abstain.checks.check import ALL, Checks, check
+from abstain.checks.check import ALL, NO_FEATURES, Checks, check
 from abstain.data import LabeledData
 from abstain.embed.embedding import embed
+from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
-from abstain.scores.evidence import Evidence
+from abstain.scores.verdict import Verdict
 from abstain.support.wording import did_you_mean
 from abstain.training.trained import Trained
 
 LABELS = "labels"
 """The audit itself, which is always made."""
-_QUICK = 20_000
-"""Samples up to which neighbours are found in seconds on a CPU."""
-_BY_NEIGHBOURS = ("duplicates", "outliers", "groups")
+QUICK = 50_000
+"""Samples up to which neighbours are found in tens of seconds on a CPU."""
+TOO_MANY = f"neighbours of more than {QUICK:,} samples are not looked for by default"
 
 
 def faults_of(
     data: LabeledData,
     trained: Trained | None,
-    evidence: Evidence,
+    verdict: Verdict,
     names: Sequence[str] | None = None,
+    test: LabeledData | None = None,
 ) -> Checks | None:
     """The checks of an audit; None where only labels were asked for.
 
     Args:
         data: What was audited, as a person sees it.
         trained: The training, if there was one: its features are looked at.
-        evidence: On each label.
-        names: Of `abstain.checks.check.ALL`, or `labels`; by default all, but of more than 20,000
-            samples only those that need no neighbours, which would take minutes.
+        verdict: On each label.
+        names: Of `abstain.checks.check.ALL`, or `labels`; by default all, but of more than 50,000
+            samples only what needs no neighbours, which would take minutes.
+        test: The test set, in which samples should not stand.
     """
     chosen = check_names(names)
-    if chosen is None:
-        few = len(data) <= _QUICK
-        chosen = tuple(name for name in ALL if few or name not in _BY_NEIGHBOURS)
-    if not chosen:
+    if chosen == ():
         return None
     seen = data if trained is None else trained.data
-    features: Tensor | Features | None = None
-    if trained is not None and isinstance(trained.encoder, FineTuningEncoder):
-        features = embed(trained.data, trained.encoder.backbone)  # as it was before it was trained
-    elif trained is not None and trained.encoder.sees == "table":
-        encoded = trained.encoder.encode(trained.data)
-        features = encoded if isinstance(encoded, Tensor | Features) else None
-    return check(seen, features, data.given.numpy(), evidence, chosen)
+    by_neighbours = chosen is not None or len(data) <= QUICK
+    use = trained if by_neighbours else None
+    return check(
+        seen,
+        _features(use, seen),
+        data.given.numpy(),
+        verdict.evidence,
+        ALL if chosen is None else chosen,
+        None if test is None else (test, _features(use, test)),
+        flagged=verdict.is_label_issue,
+        without=NO_FEATURES if by_neighbours else TOO_MANY,
+    )
+
+
+def _features(trained: Trained | None, data: LabeledData) -> Tensor | Features | None:
+    """What a backbone makes of the inputs, as it was before it was trained; or a table encoded."""
+    if trained is None:
+        return None
+    if isinstance(trained.encoder, BackboneEncoder | FineTuningEncoder):
+        return embed(data, trained.encoder.backbone)
+    if trained.encoder.sees != "table":
+        return None
+    encoded = trained.encoder.encode(data)
+    return encoded if isinstance(encoded, Tensor | Features) else None
 
 
 def check_names(names: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -97,6 +97,8 @@ class Audit:
     """Labels that were handed out to be checked at random, if any were."""
     kept: Kept = field(default_factory=Kept)
     """Labels that somebody checked."""
+    test: LabeledData | None = None
+    """The test set as a person sees it, where there is one."""
     checks: Checks | None = None
     """What else was found: duplicates, outliers, faulty images, …."""
 
@@ -244,6 +246,12 @@ class Audit:
         return int(self.verdict.is_label_issue.sum())
 
     @property
+    def without_proposal(self) -> int:
+        """Flagged labels for which no other class is likelier: doubtful, but not replaced."""
+        same = self.verdict.predicted_label == self.given
+        return int((self.verdict.is_label_issue & same).sum())
+
+    @property
     def caution(self) -> str | None:
         """What the noise rate rests on, and what would make it certain; None once measured."""
         return caution_of(self)
@@ -337,6 +345,7 @@ class Audit:
             "noise_rate": {**_plain(self.noise_rate), **self._basis()},
             "caution": self.caution,
             "flagged": self.flagged,
+            "flagged_without_proposal": self.without_proposal,
             "reviewed": len(self.kept.answers),
             "left_wrong": {**_plain(self.left_wrong), **self._basis()},
             "budget": self.budget,

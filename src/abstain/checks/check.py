@@ -12,7 +12,7 @@ from torch import Tensor
 from abstain.checks.classes import class_imbalance
 from abstain.checks.duplicates import between, near_duplicates, sets_of
 from abstain.checks.empty import empty
-from abstain.checks.found import Found, Ints
+from abstain.checks.found import Found, Ints, Mask
 from abstain.checks.giveaways import Giveaway, giveaways
 from abstain.checks.groups import weak_groups
 from abstain.checks.image_faults import Measures, image_issues, measure
@@ -58,15 +58,25 @@ class Checks:
         flags = (x for x in self.columns if x.startswith("is_"))
         return tuple(x.removeprefix("is_").removesuffix("_issue") for x in flags)
 
-    @property
-    def unchecked(self) -> tuple[str, ...]:
-        """Checks that features of the inputs would have allowed."""
-        return tuple(name for name, why in self.skipped.items() if NO_FEATURES in why)
+    def unchecked(self, why: str = NO_FEATURES) -> tuple[str, ...]:
+        """Checks that were not made, or not in full, for this reason."""
+        return tuple(name for name, reason in self.skipped.items() if why in reason)
 
     @property
     def summary(self) -> dict[str, int]:
         """How many samples have each issue."""
         return {x: int(self.columns[f"is_{x}_issue"].sum()) for x in self.issues}
+
+    @property
+    def leakage(self) -> str | None:
+        """What it means that samples stand in the test set as well; None where none does."""
+        if not (number := self.summary.get("test_duplicate", 0)):
+            return None
+        return (
+            f"{many(number, 'training sample')} also in the test set, identical or nearly so. "
+            "Accuracy measured there is too high: remove each from one of the two "
+            "(test_duplicate_id in issues.parquet)."
+        )
 
     def worst(self, issue: str, most: int = _WORST) -> Ints:
         """Rows of samples that have an issue, the worst first."""
@@ -103,6 +113,9 @@ def check(
     evidence: Evidence | None = None,
     checks: Sequence[str] = ALL,
     test: TestSet | None = None,
+    *,
+    flagged: Mask | None = None,
+    without: str = NO_FEATURES,
 ) -> Checks:
     """Look for faults of a data set other than wrong labels.
 
@@ -115,6 +128,8 @@ def check(
         evidence: Of an audit; without, no weak groups are looked for.
         checks: Names out of `ALL`.
         test: A test set and its features, in which duplicates are looked for too.
+        flagged: (N,) labels that are probably wrong: no column needs to predict these.
+        without: Where there are no features, why.
 
     >>> import torch
     >>> rng = np.random.default_rng(0)
@@ -135,7 +150,7 @@ def check(
                 argument="checks",
             )
     labels = checked_labels(data.given if given is None else given, len(data)).astype(np.int64)
-    asked = _Asked(data, labels, features, evidence, test)
+    asked = _Asked(data, labels, features, evidence, test, flagged, without)
     columns: Columns = {}
     for name in (x for x in ALL if x in checks):
         try:
@@ -158,6 +173,8 @@ class _Asked:
     features: Tensor | Features | None
     evidence: Evidence | None
     test: TestSet | None
+    flagged: Mask | None
+    without: str
     skipped: dict[str, str] = field(default_factory=dict)
     giveaways: tuple[Giveaway, ...] = ()
 
@@ -169,7 +186,7 @@ class _Asked:
     def index(self) -> Index:
         size = len(self.data)
         if self.features is None:
-            raise _CannotError(NO_FEATURES)
+            raise _CannotError(self.without)
         if len(self.features) != size:
             raise AbstainError(
                 f"must have a row for each of {many(size, 'sample')}, got {len(self.features)}",
@@ -187,6 +204,14 @@ class _Asked:
     def measures(self) -> Measures:
         return measure(self.shown.inputs)
 
+    @property
+    def blank(self) -> Mask:
+        """What holds nothing; of images only what is there and has one shade."""
+        if self.shown.kind == "image":
+            blank: Mask = self.measures.contrast == 0
+            return blank
+        return empty(self.shown).is_issue
+
 
 def _issue(name: str, found: Found) -> Columns:
     return {f"is_{name}_issue": found.is_issue, f"{name}_score": found.score}
@@ -199,7 +224,11 @@ def _duplicates(asked: _Asked) -> Columns:
     except _CannotError as why:
         neighbours = None
         asked.skipped["duplicates"] = f"only identical inputs were looked for, as {why}"
-    near = near_duplicates(prints, asked.given, neighbours)
+    try:
+        blank: Mask | None = asked.blank
+    except DataError:  # what is only shown need not be there
+        blank = None
+    near = near_duplicates(prints, asked.given, neighbours, blank)
     columns = _issue("near_duplicate", near.found)
     columns["near_duplicate_set"] = near.group
     score = np.where(near.differ, near.found.score, np.float32(1))
@@ -209,7 +238,7 @@ def _duplicates(asked: _Asked) -> Columns:
         from_test = None
         if neighbours is not None and features is not None:
             from_test = asked.index.nearest_to(rows_of(features))
-        found, partner = between(prints, fingerprints(test), neighbours, from_test)
+        found, partner = between(prints, fingerprints(test), neighbours, from_test, blank)
         columns |= _issue("test_duplicate", found)
         names = [str(test.ids[k]) if k >= 0 else "" for k in partner]
         columns["test_duplicate_id"] = np.array(names, dtype=object)
@@ -235,13 +264,15 @@ def _images(asked: _Asked) -> Columns:
     if asked.shown.kind != "image":
         raise _CannotError(f"{asked.shown.name} holds no images")
     own_size = isinstance(asked.shown.inputs, LazyImages)
+    scaled = asked.shown.scaled and not own_size
     if not own_size:
-        why = "they were scaled to one when read" if asked.shown.scaled else "they have one size"
+        why = "they were scaled to one when read" if scaled else "they have one size"
         asked.skipped["odd sizes of images"] = why
-    columns: Columns = {}
-    for name, found in image_issues(asked.measures, own_size=own_size):
-        columns |= _issue(name, found)
-    return columns
+    if scaled:
+        asked.skipped["blurry images"] = "they were scaled when read, which blurs or sharpens"
+    found = image_issues(asked.measures, own_size=own_size)
+    columns = [_issue(name, x) for name, x in found if not (scaled and name == "blurry")]
+    return {name: x for part in columns for name, x in part.items()}
 
 
 def _empty(asked: _Asked) -> Columns:
@@ -252,7 +283,7 @@ def _empty(asked: _Asked) -> Columns:
 def _giveaways(asked: _Asked) -> Columns:
     if asked.shown.kind != "table":
         raise _CannotError(f"{asked.shown.name} is no table")
-    asked.giveaways = giveaways(asked.shown.inputs, asked.given, asked.shown.columns)
+    asked.giveaways = giveaways(asked.shown.inputs, asked.given, asked.shown.columns, asked.flagged)
     return {}
 
 

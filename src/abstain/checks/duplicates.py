@@ -15,6 +15,7 @@ NEAR = 0.5
 _DENSEST = 0.25
 """Of the usual distance to the tenth neighbour, which is taken at least: among eleven copies that
 distance is about 0, and they would not be near each other by it."""
+_FAR = 1e9
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,10 @@ def sets_of(group: Ints) -> list[Ints]:
 
 
 def near_duplicates(
-    prints: Ints, given: Ints, neighbours: Neighbours | None = None
+    prints: Ints,
+    given: Ints,
+    neighbours: Neighbours | None = None,
+    empty: Mask | None = None,
 ) -> NearDuplicates:
     """Samples that are identical, or much nearer to each other than the others around them.
 
@@ -52,6 +56,7 @@ def near_duplicates(
         prints: (N,) numbers that are equal where inputs are: `abstain.data.inputs.fingerprints`.
         given: (N,) given labels.
         neighbours: By features; without, only identical inputs count.
+        empty: (N,) inputs that hold nothing, which are no duplicates of each other.
 
     >>> found = near_duplicates(np.array([7, 8, 7, 9]), np.array([0, 1, 1, 0]))
     >>> found.group.tolist(), found.differ.tolist(), found.found.score.tolist()
@@ -59,11 +64,13 @@ def near_duplicates(
     """
     size = len(prints)
     _, first, number = np.unique(prints, return_index=True, return_inverse=True)
-    same = np.bincount(number)[number] > 1
+    kept = np.ones(size, bool) if empty is None else ~empty
+    same = kept & (np.bincount(number)[number] > 1)
     left, right = np.flatnonzero(same), first[number[same]]
     found = Found(same, np.where(same, 0, 1).astype(np.float32))
     if neighbours is not None:
-        ratio = ratios(neighbours, neighbours)
+        both = kept[:, None] & kept[neighbours.index]
+        ratio = np.where(both, ratios(neighbours, neighbours), _FAR)
         near = nearness(neighbours)
         rows, places = np.nonzero(ratio < near)
         left = np.concatenate([left, rows])
@@ -84,6 +91,7 @@ def between(
     test_prints: Ints,
     own: Neighbours | None = None,
     from_test: Neighbours | None = None,
+    empty: Mask | None = None,
 ) -> tuple[Found, Ints]:
     """Samples with a near duplicate in a test set, and its row there (−1 for none).
 
@@ -92,6 +100,7 @@ def between(
         test_prints: (M,) of the test set.
         own: The neighbours of the samples among themselves.
         from_test: Of each sample of the test set, the nearest of these samples.
+        empty: (N,) samples that hold nothing, which are duplicates of none.
 
     >>> found, partner = between(np.array([7, 8]), np.array([9, 8]))
     >>> found.is_issue.tolist(), partner.tolist()
@@ -108,7 +117,9 @@ def between(
     place = np.searchsorted(known, prints).clip(max=len(known) - 1)
     same = known[place] == prints
     ratio[same], partner[same] = 0, first[place[same]]
-    found = below(np.minimum(ratio, 1e9), near)
+    if empty is not None:
+        ratio[empty] = _FAR
+    found = below(np.minimum(ratio, _FAR), near)
     return found, np.where(found.is_issue, partner, -1)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.checks.found import Ints
+from abstain.checks.found import Ints, Mask
 from abstain.data import Inputs
 from abstain.data.inputs import take
 from abstain.support.optional import require
@@ -29,13 +29,16 @@ class Giveaway:
     """Of the errors of a guess by the commonest class, the part that the column avoids."""
 
 
-def giveaways(inputs: Inputs, given: Ints, columns: tuple[str, ...] = ()) -> tuple[Giveaway, ...]:
+def giveaways(
+    inputs: Inputs, given: Ints, columns: tuple[str, ...] = (), flagged: Mask | None = None
+) -> tuple[Giveaway, ...]:
     """Columns by which a decision tree predicts held-out labels nearly perfectly, the best first.
 
     Args:
         inputs: (N, columns) numbers, NaN where a value is missing, which may say the label too.
         given: (N,) given labels.
         columns: Their names; their numbers by default.
+        flagged: (N,) labels that are probably wrong, which no column needs to predict.
 
     >>> rng = np.random.default_rng(0)
     >>> given = rng.integers(3, size=300)
@@ -44,7 +47,8 @@ def giveaways(inputs: Inputs, given: Ints, columns: tuple[str, ...] = ()) -> tup
     (Giveaway(column='code', skill=1.0),)
     """
     tree = require("sklearn.tree", "finding columns that give the label away")
-    rows = np.random.default_rng(0).permutation(len(given))[:_ROWS]
+    believed = np.arange(len(given)) if flagged is None else np.flatnonzero(~flagged)
+    rows = np.random.default_rng(0).permutation(believed)[:_ROWS]
     values, labels = _rows(inputs, rows).double().numpy(), given[rows]
     half = len(rows) // 2
     guess = 1 - np.bincount(labels[half:]).max() / len(labels[half:])

@@ -1,17 +1,17 @@
-"""Nearest neighbours: exact by scikit-learn up to 100,000 samples, by an index of usearch above."""
+"""Nearest neighbours: exact up to 100,000 samples, those in the nearest cells above."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from abstain.checks.cells import PRODUCTS, Cells
 from abstain.checks.found import Floats, Ints
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
-from abstain.support.optional import require
 
 NEIGHBOURS = 10
 EXACT_UP_TO = 100_000
@@ -19,6 +19,8 @@ EXACT_UP_TO = 100_000
 _FEW = 10
 """Columns."""
 _AT_ONCE = 1 << 14
+_SPARE = 6
+"""Candidates beyond the k that are asked for: products in single precision confuse some."""
 _Search: TypeAlias = Callable[[Floats, int], Ints]
 
 
@@ -74,8 +76,18 @@ class Index:
 
     @classmethod
     def of(cls, rows: Floats) -> "Index":
-        """By the library for so many rows."""
-        return cls(rows, (_exact if len(rows) <= EXACT_UP_TO else _approximate)(rows))
+        """By what is quick for so many rows."""
+        table = torch.from_numpy(rows)
+        middle = table.mean(dim=0)  # far from the origin, products would lose digits
+        table = table - middle
+        nearest = (_All if len(rows) <= EXACT_UP_TO else Cells)(table).nearest
+
+        def search(queries: Floats, k: int) -> Ints:
+            moved = table if queries is rows else torch.from_numpy(queries) - middle
+            found: Ints = nearest(moved, k).numpy()
+            return found
+
+        return cls(rows, search)
 
     def neighbours(self, k: int = NEIGHBOURS) -> Neighbours:
         """Of each row, the nearest others.
@@ -84,58 +96,40 @@ class Index:
         >>> found.index.tolist(), found.distance.tolist()
         ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
         """
-        size = len(self.rows)
-        found = self.search(self.rows, k + 1)
-        own = found == np.arange(size)[:, None]
-        own[~own.any(axis=1), -1] = True  # identical rows may have crowded it out
-        return self._sorted(found[~own].reshape(size, k), self.rows)
+        own = np.arange(len(self.rows))
+        return self._nearest(self.search(self.rows, k + 1), self.rows, k, own)
 
     def nearest_to(self, queries: Floats, k: int = NEIGHBOURS) -> Neighbours:
         """Of each query, the nearest rows."""
-        return self._sorted(self.search(queries, min(k, len(self.rows))), queries)
+        return self._nearest(self.search(queries, min(k, len(self.rows))), queries, k)
 
-    def _sorted(self, index: Ints, queries: Floats) -> Neighbours:
-        """With distances anew: an index keeps rows in fewer bits, and products lose digits."""
+    def _nearest(self, index: Ints, queries: Floats, k: int, own: Ints | None = None) -> Neighbours:
+        """The nearest k of the candidates, by distances anew, as products lose digits."""
+        index = np.sort(index, axis=1)
         distance = np.empty(index.shape, np.float32)
         for begin in range(0, len(index), _AT_ONCE // index.shape[1]):
             part = slice(begin, begin + _AT_ONCE // index.shape[1])
             difference = self.rows[index[part]] - queries[part, None]
             distance[part] = np.sqrt(np.einsum("nkd,nkd->nk", difference, difference))
-        order = np.argsort(distance, axis=1, kind="stable")
+        distance[:, 1:][index[:, 1:] == index[:, :-1]] = np.inf
+        if own is not None:
+            distance[index == own[:, None]] = np.inf
+        order = np.argsort(distance, axis=1, kind="stable")[:, :k]
         return Neighbours(
             np.take_along_axis(index, order, 1), np.take_along_axis(distance, order, 1)
         )
 
 
-def _exact(rows: Floats) -> _Search:
-    neighbors = require("sklearn.neighbors", "finding neighbours")
-    fitted = neighbors.NearestNeighbors(n_jobs=-1).fit(rows)
+class _All:
+    """Rows that are all compared with a query: |a − b|² / 2 = |b|² / 2 − ab + what a adds."""
 
-    def search(queries: Floats, k: int) -> Ints:
-        found: Ints = fitted.kneighbors(queries, k, return_distance=False)
-        return found
+    def __init__(self, rows: Tensor) -> None:
+        self.rows, self.halves = rows, rows.square().sum(dim=1) / 2
 
-    return search
-
-
-def _approximate(rows: Floats) -> _Search:
-    """A graph of neighbours (HNSW), with rows in 16 bits."""
-    usearch = require("usearch.index", f"finding neighbours of more than {EXACT_UP_TO:,} samples")
-    index = usearch.Index(
-        ndim=rows.shape[1],
-        metric="l2sq",
-        dtype="bf16",
-        connectivity=16,
-        expansion_add=48,
-        expansion_search=48,
-    )
-    index.add(np.arange(len(rows)), rows)
-
-    def search(queries: Floats, k: int) -> Ints:
-        found: Any = index.search(queries, k)
-        # A graph may not lead to k others: the first one stands in for those.
-        missing = np.arange(k) >= found.counts[:, None]
-        keys: Ints = np.where(missing, found.keys[:, :1], found.keys).astype(np.int64)
-        return keys
-
-    return search
+    def nearest(self, queries: Tensor, k: int) -> Tensor:
+        """(M, k and some more) the nearest rows of each query, in any order."""
+        most = min(k + _SPARE, len(self.rows))
+        step = max(1, PRODUCTS // len(self.rows))
+        blocks = (queries[begin : begin + step] for begin in range(0, len(queries), step))
+        nearness = (torch.addmm(-self.halves, block, self.rows.T) for block in blocks)
+        return torch.cat([x.topk(most, sorted=False).indices for x in nearness])

@@ -1,6 +1,7 @@
 """`abstain audit`: how many labels are wrong, which, and what they should be."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,12 +68,20 @@ def audit(
     learning_rate: options.LearningRate = None,
     precision: options.Precision = None,
     seed: options.Seed = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="A test set, in which no sample of SOURCE should stand; its own test split by "
+            "default.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
     check: Annotated[
         str | None,
         typer.Option(
             help="What else to look for, with commas: duplicates, outliers, imbalance, groups, "
             "images, empty, columns; labels for nothing else. Everything by default, but of more "
-            "than 20,000 samples only what needs no search for neighbours.",
+            "than 50,000 samples only what needs no search for neighbours.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
@@ -123,7 +132,7 @@ def audit(
             resume=None,
         )
     if resume is not None:
-        if settings or reading or out or method or dry_run or check or budget:
+        if settings or reading or out or method or dry_run or check or test or budget:
             raise AbstainError(
                 "takes all settings from its folder",
                 argument="resume",
@@ -152,10 +161,8 @@ def audit(
         return
     place = out or new_folder(source, "audit", "audits")
     names = None if check is None else [name.strip() for name in check.split(",")]
-    _audit(
-        source, recipe, place, save_every=save_every, as_json=as_json, check=names, budget=budget,
-        **reading,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"check": names, "test": test, "budget": budget, **reading}
+    _audit(source, recipe, place, save_every=save_every, as_json=as_json, **asked)
 
 
 def _audit(
@@ -183,7 +190,18 @@ def _audit(
     _print(verdict, report)
 
 
+def _without_proposal(verdict: "Audit") -> str:
+    number = verdict.without_proposal
+    return f", {number:,} of them without a proposal" if number else ""
+
+
+def _near(checks: Sequence[str]) -> str:
+    """Checks that need neighbours: what is identical is found without them."""
+    return ", ".join(checks).replace("duplicates", "near duplicates")
+
+
 def _print(verdict: "Audit", report: Path) -> None:
+    from abstain.auditing.faults import QUICK, TOO_MANY
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -204,7 +222,7 @@ def _print(verdict: "Audit", report: Path) -> None:
     if verdict.trained and verdict.trained.finetuning:
         lines["fine-tuning"] = verdict.trained.finetuning.reason
     lines |= {
-        "labels flagged": count(verdict.flagged),
+        "labels flagged": count(verdict.flagged) + _without_proposal(verdict),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
     }
     if verdict.reviewed:
@@ -220,8 +238,12 @@ def _print(verdict: "Audit", report: Path) -> None:
     found_else = verdict.checks.summary if verdict.checks else {}
     if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
         lines["other issues (in issues.parquet)"] = ", ".join(others)
-    if verdict.checks and verdict.checks.unchecked:
-        lines["not looked for, for want of features"] = ", ".join(verdict.checks.unchecked)
+    if verdict.checks and (names := verdict.checks.unchecked()):
+        lines["not looked for, for want of features"] = _near(names)
+    if verdict.checks and (names := verdict.checks.unchecked(TOO_MANY)):
+        lines[f"not looked for among more than {QUICK:,} samples"] = (
+            f"{_near(names)}: --check {','.join(names)} does it"
+        )
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted
@@ -243,6 +265,8 @@ def _print(verdict: "Audit", report: Path) -> None:
         }
         for name, value in truth.items():
             console.print(f"  {name:<48} {value}", soft_wrap=True)
+    if verdict.checks and verdict.checks.leakage:
+        console.print(f"[bold]Data leakage[/]: {verdict.checks.leakage}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     folder = quote(str(report.parent))
     if verdict.flagged:

@@ -69,8 +69,9 @@ def check_finite(
 def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     """A number per sample, equal where the inputs are: 64 bits, so that chance makes no pairs.
 
-    Texts, also those of a table, are compared without their case and spacing; images that are
-    decoded lazily by the bytes of their files, which saves decoding them all again.
+    Texts, also those of a table, are compared without their case and spacing, and empty ones are
+    like no other; images that are decoded lazily by the bytes of their files, which saves decoding
+    them all again.
 
     >>> import torch
     >>> data = LabeledData(inputs=["Fine film", "fine  film", "bad"], given=torch.tensor([0, 1, 1]),
@@ -80,8 +81,9 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     (True, False)
     """
     parts = [data, *(data.of_texts(name) for name in data.texts)]
-    samples = zip(*(_plain(part) for part in parts), strict=True)
-    digests = (blake2b(b"\0".join(sample), digest_size=8).digest() for sample in samples)
+    samples = map(b"\0".join, zip(*(_plain(part) for part in parts), strict=True))
+    plain = (sample or b" %d" % k for k, sample in enumerate(samples))
+    digests = (blake2b(sample, digest_size=8).digest() for sample in plain)
     return np.frombuffer(b"".join(digests), dtype=np.int64)
 
 

@@ -129,9 +129,7 @@ def line_chart(
     about: str,
     marks: Sequence[Mark] = (),
     y_format: Callable[[float], str] = "{:g}".format,
-    x_format: Callable[[float], str] = "{:g}".format,
     y_range: tuple[float, float] | None = None,
-    x_range: tuple[float, float] | None = None,
     whole: bool = False,
 ) -> Drawing:
     """Curves over one axis; `about` describes them to those who cannot see.
@@ -143,12 +141,12 @@ def line_chart(
     values = np.concatenate([line.y[np.isfinite(line.y)] for line in shown] + [np.array(level)])
     places = np.concatenate([line.x for line in shown])
     y_range = y_range or _padded(float(values.min()), float(values.max()))
-    axes = _Axes(x_range or (float(places.min()), float(places.max())), y_range)
+    axes = _Axes((float(places.min()), float(places.max())), y_range)
     return Drawing(
         about=about,
         x_label=x_label,
         levels=[Tick(axes.up(y), y_format(y)) for y in ticks(*y_range)],
-        ticks=[Tick(axes.across(x), x_format(x)) for x in ticks(*axes.x, whole=whole)],
+        ticks=[Tick(axes.across(x), f"{x:g}") for x in ticks(*axes.x, whole=whole)],
         curves=[Curve(_points(line, axes), line.style) for line in shown],
         marks=[_placed(mark, axes, shown[0]) for mark in marks],
     )

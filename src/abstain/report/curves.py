@@ -1,4 +1,4 @@
-"""Scores, risk and the training, as curves."""
+"""Scores and the training, as curves."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from abstain import theory
 from abstain.auditing.result import Audit
 from abstain.report.charts import Drawing, Line, Mark, histogram, line_chart
 from abstain.report.numbers import percent
-from abstain.scores.selective import risk_coverage
 from abstain.support.wording import many
 from abstain.training.history import Row
 from abstain.training.stopping import AnalyticalStop
@@ -29,19 +28,8 @@ class Plot:
 
 
 def scores(audit: Audit) -> list[Plot]:
-    """How the scores fall, and what would be risked by taking the proposals."""
+    """How the scores fall."""
     verdict = audit.verdict
-    curves = [
-        _risk(
-            audit, "differs from the given label", verdict.predicted_label != audit.given, "first"
-        )
-    ]
-    if audit.planted is not None and audit.data.true is not None:
-        wrong = verdict.predicted_label != audit.data.true.numpy()
-        curves.append(_risk(audit, "is wrong (errors were planted)", wrong, "second"))
-    # The first few samples may all be wrong by chance: they must not set the scale.
-    settled = [float(line.y[len(line.y) // 20 :].max()) for line in curves]
-    top = 1.15 * max(0.02, audit.noise_rate.value, *settled)
     return [
         Plot(
             "Label scores",
@@ -52,21 +40,7 @@ def scores(audit: Audit) -> list[Plot]:
                 x_label="label score (heights on a square-root scale)",
                 about=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
             ),
-        ),
-        Plot(
-            "Risk of the proposals: what is proposed …",
-            [(line.style, line.name) for line in curves],
-            line_chart(
-                curves,
-                x_label="share of samples, the most confident first",
-                about="Share of proposals that differ from the label, over the share of samples",
-                marks=[Mark(audit.noise_rate.value, "noise rate")],
-                y_format=lambda share: percent(share, 0 if top > 0.05 else 1),
-                x_format=lambda share: percent(share, 0),
-                x_range=(0.0, 1.0),
-                y_range=(0.0, top),
-            ),
-        ),
+        )
     ]
 
 
@@ -135,11 +109,6 @@ def warm_up_epochs(trained: Trained) -> int:
 def _known(row: Row) -> Row:
     """A row without what it lacks: from a checkpoint it comes with NaN there."""
     return {name: value for name, value in row.items() if value == value}
-
-
-def _risk(audit: Audit, name: str, wrong: npt.NDArray[np.bool_], style: str) -> Line:
-    curve = risk_coverage(np.nan_to_num(audit.verdict.confidence), wrong)
-    return Line(name, curve.coverage, curve.risk, style)
 
 
 def _column(

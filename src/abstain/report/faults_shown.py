@@ -6,10 +6,10 @@ from abstain.auditing.result import Audit
 from abstain.report.samples import Samples, Shown
 
 _SHOWN = {"image": 8, "text": 3, "table": 0}
+_PAIRS = 6
 _WORDS = {
     "near_duplicate": "near duplicates",
     "conflicting_duplicate": "near duplicates with different labels",
-    "test_duplicate": "near duplicates of the test set",
     "outlier": "far from all others",
     "class_imbalance": "of a rare class",
     "underperforming_group": "of a group in which labels and model often disagree",
@@ -32,14 +32,41 @@ class Fault:
     """Rows, the worst first, as a person sees them."""
 
 
+@dataclass(frozen=True)
+class Leaked:
+    """A sample that stands in the test set as well, and its twin there."""
+
+    index: int
+    shown: Shown | None
+    test_index: int
+    test_shown: Shown | None
+
+
+def leaked(audit: Audit) -> list[Leaked]:
+    """A few samples that stand in the test set as well, the most alike first."""
+    if audit.checks is None or audit.checks.leakage is None or audit.test is None:
+        return []
+    place = {id_: row for row, id_ in enumerate(audit.test.ids[:])}
+    samples = Samples(audit.data, bytes_left=200_000)
+    of_test = Samples(audit.test, bytes_left=200_000)
+    found = []
+    for index in audit.checks.worst("test_duplicate", _PAIRS).tolist():
+        twin = place[audit.checks.columns["test_duplicate_id"][index]]
+        found.append(Leaked(index, samples.show(index), twin, of_test.show(twin)))
+    return found
+
+
 def faults(audit: Audit) -> list[Fault]:
-    """The kinds of fault that some samples have, the most frequent first."""
+    """The kinds of fault that some samples have, the most frequent first.
+
+    What stands in the test set as well is shown by itself.
+    """
     if audit.checks is None:
         return []
     samples = Samples(audit.data, bytes_left=400_000)
     found = []
     for name, count in audit.checks.summary.items():
-        if count:
+        if count and name != "test_duplicate":
             worst = audit.checks.worst(name, _SHOWN[audit.data.kind]).tolist()
             shown = [(index, samples.show(index)) for index in worst]
             examples = [(index, one) for index, one in shown if one is not None]

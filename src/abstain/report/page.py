@@ -15,7 +15,7 @@ from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
 from abstain.report.about import next_steps, what_was_done
 from abstain.report.curves import scores, training
-from abstain.report.faults_shown import faults
+from abstain.report.faults_shown import faults, leaked
 from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
 from abstain.report.markup import environment
@@ -65,6 +65,7 @@ def render(audit: Audit) -> str:
             scores=scores(audit),
             training=training(audit),
             duplicates=duplicates(audit),
+            leaked=leaked(audit),
             faults=faults(audit),
             facts=what_was_done(audit),
             steps=next_steps(audit),

@@ -25,6 +25,17 @@ class Duplicates:
         """How many groups there are."""
         return int(self.group[-1]) + 1 if len(self.group) else 0
 
+    def without(self, rows: Mask) -> "Duplicates":
+        """But for some samples, such as empty ones, which are only alike in that.
+
+        >>> found = Duplicates(members=np.array([0, 2, 1, 5]), group=np.array([0, 0, 1, 1]))
+        >>> len(found.without(np.array([True, False, True, False, False, False])))
+        1
+        """
+        kept = ~rows[self.members]
+        _, group = np.unique(self.group[kept], return_inverse=True)
+        return Duplicates(members=self.members[kept], group=group.astype(np.int64))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairSummary:

@@ -65,6 +65,7 @@ def run_once(
         history=loop.history,
         ledger=loop.whole_ledger().cpu(),
         folder=place,
+        test=prepared.test,
         finetuning=Comparison(**decided) if decided else None,
     )
     if place and state.is_main_process:

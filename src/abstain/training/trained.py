@@ -35,6 +35,8 @@ class Trained:
     folder: RunFolder | None
     finetuning: Comparison | None = None
     """Whether the backbone was trained too, and why, where that was left open."""
+    test: LabeledData | None = None
+    """The test set, where there is one."""
 
     def __repr__(self) -> str:
         """The outcome in a line: a notebook would print every weight and label."""
