@@ -10,6 +10,7 @@ from statistics import fmean
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/backbones.md"
+_FIGURES = ("auroc", "average_precision", "f1")
 _SMALL = {"text": "small:wordllama", "image": "small:efficientnet-lite2"}
 
 
@@ -40,6 +41,16 @@ def gains(found):
             away = (abs(p[k]["rate"] - x["wrong"]) for p, x in zip(pairs, rows, strict=True))
             errors.append(f"off by {fmean(away):.1%}")
         lines.append(f"| **{words}** | | | {' | '.join(figures)} | {' | '.join(errors)} |")
+    return "\n".join(lines)
+
+
+def texts(found):
+    """The backbones of texts beside each other, means over the sets of texts."""
+    rows = [x for x in found["sets"].values() if x["kind"] == "text"]
+    lines = ["| texts by | AUROC | AP | F1 | rate off by |", "|---|---|---|---|---|"]
+    for name in ("none", "small:wordllama", "small:minilm"):
+        figures = " | ".join(f"{fmean(x[name][f] for x in rows):.3f}" for f in _FIGURES)
+        lines.append(f"| `{name}` | {figures} | {_away(rows, name):.1%} |")
     return "\n".join(lines)
 
 
@@ -97,7 +108,6 @@ def tuned(found):
 
 
 _PARTS = ("texts", "numbers", "joined")
-_FIGURES = ("auroc", "average_precision", "f1")
 
 
 def mixed(found):
@@ -204,6 +214,7 @@ def page():
     files = sorted((ROOT / "results").glob("embed*.json"))
     tables = {
         "gains": gains(found),
+        "texts": texts(found),
         "evidence": evidence(found),
         "mixed": mixed(joined),
         "scales": scales(joined),
