@@ -1,4 +1,4 @@
-"""The result of an audit: its figures, its table, its folder."""
+"""Tests of result.py and summary.py: figures of an audit, its table, its folder."""
 
 import json
 import re

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
+from abstain.auditing.summary import summary_of
 from abstain.checks.check import Checks
 from abstain.data import LabeledData
 from abstain.embed.folds import out_of_sample
@@ -56,7 +57,6 @@ from abstain.training.trained import Trained
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
 COLUMNS = (
     "id",
     "is_label_issue",
@@ -69,10 +69,6 @@ COLUMNS = (
 )
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
-
-# Beyond this many classes a matrix is no longer for people, and summary.json is.
-_SHOWN_CLASSES = 100
-_SHOWN_PAIRS = 50
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -327,57 +323,7 @@ class Audit:
 
     def summary(self) -> dict[str, Any]:
         """The verdict in plain values, for summary.json and for machines."""
-        classes = self.data.classes
-        counts = np.bincount(self.given, minlength=len(classes)).tolist()
-        flagged = np.bincount(
-            self.given[self.verdict.is_label_issue], minlength=len(classes)
-        ).tolist()
-        pairs = zip(*(x[:_SHOWN_PAIRS].tolist() for x in self._pair_columns()), strict=True)
-        summary: dict[str, Any] = {
-            "format": FORMAT,
-            "kind": "audit",
-            "name": self.data.name,
-            "inputs": self.data.kind,
-            "sources": dict(self.sources),
-            "samples": len(self.data),
-            "skipped": len(self.data.skipped),
-            "classes": list(classes),
-            "noise_rate": {**_plain(self.noise_rate), **self._basis()},
-            "caution": self.caution,
-            "flagged": self.flagged,
-            "flagged_without_proposal": self.without_proposal,
-            "reviewed": len(self.kept.answers),
-            "left_wrong": {**_plain(self.left_wrong), **self._basis()},
-            "budget": self.budget,
-            "expected_wrong": _plain(self.verdict.expected_wrong(self.budget)),
-            "budgets": [
-                {"budget": size, "expected_wrong": _plain(self.verdict.expected_wrong(size))}
-                for size in self.budgets
-            ],
-            "per_class": [
-                {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
-                for name, n, k, rate in zip(
-                    classes, counts, flagged, self.verdict.per_class, strict=True
-                )
-            ],
-            "pairs": [
-                {"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs
-            ],
-            "held_out": self.held_out and {"accuracy": self.held_out.accuracy},
-            "disagreeing_duplicates": len(self.duplicates),
-            "checks": self._found_else(),
-            "seconds": round(self.seconds, 3),
-        }
-        if len(classes) <= _SHOWN_CLASSES:
-            summary["transition"] = self.verdict.transition.round(6).tolist()
-        if self.trained:
-            summary["method"] = self.trained.recipe.method
-            summary["backbone"] = self.trained.recipe.backbone
-            summary["training"] = self.trained.summary()
-        if self.detection and (planted := self.planted) is not None:
-            worst = int(planted[self.order[: self.budget]].sum())
-            summary["detection"] = {**self.detection.as_json(), "wrong_among_worst": worst}
-        return summary
+        return summary_of(self)
 
     def _issues_and_faults(self) -> "pa.Table":
         """The table of issues with the columns of the other checks."""
@@ -387,21 +333,6 @@ class Audit:
             for name in found.column_names[1:]:  # the first is the id
                 table = table.append_column(name, found.column(name))
         return table
-
-    def _found_else(self) -> dict[str, Any] | None:
-        """How many samples have which other issue, and what was not looked for."""
-        if self.checks is None:
-            return None
-        columns = [{"column": x.column, "skill": round(x.skill, 4)} for x in self.checks.giveaways]
-        return {**self.checks.summary, "giveaways": columns, "skipped": dict(self.checks.skipped)}
-
-    def _basis(self) -> dict[str, Any]:
-        """What kind of interval that of the noise rate is: the two are never mixed."""
-        checked = {"checked": self.checked} if self.measured else {}
-        return {"confidence": self.confidence, "basis": self.basis, **checked}
-
-    def _pair_columns(self) -> tuple[npt.NDArray[np.int64], ...]:
-        return self.pairs.given, self.pairs.predicted, self.pairs.count
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the tables and, last, summary.json; each whole or not at all."""
@@ -441,8 +372,3 @@ def detected(verdict: Verdict, data: LabeledData) -> Detection:
     wrong = verdict.given != data.true.numpy()
     # By log odds, as scores of hopeless labels round to the same number.
     return detection(-verdict.logits[left], verdict.is_label_issue[left], wrong[left])
-
-
-def _plain(interval: Interval) -> dict[str, float | None]:
-    """As plain values: JSON has no NaN, which is the rate of a class without labels."""
-    return {name: x if x == x else None for name, x in asdict(interval).items()}

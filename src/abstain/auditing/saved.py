@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from abstain.arguments import typed
-from abstain.auditing.result import FORMAT
+from abstain.auditing.summary import FORMAT
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
 from abstain.support.optional import require

@@ -1,0 +1,93 @@
+"""The verdict in plain values: summary.json."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from abstain.checks.check import Checks
+from abstain.scores.interval import Interval
+
+if TYPE_CHECKING:
+    from abstain.auditing.result import Audit
+
+FORMAT = 1
+# Beyond this many classes a matrix is no longer for people, and summary.json is.
+_SHOWN_CLASSES = 100
+_SHOWN_PAIRS = 50
+
+
+def summary_of(audit: "Audit") -> dict[str, Any]:
+    """The verdict of an audit in plain values."""
+    classes = audit.data.classes
+    # What kind of interval that of the noise rate is: the two are never mixed.
+    basis: dict[str, Any] = {"confidence": audit.confidence, "basis": audit.basis}
+    if audit.measured:
+        basis["checked"] = audit.checked
+    counts = np.bincount(audit.given, minlength=len(classes)).tolist()
+    flagged = np.bincount(
+        audit.given[audit.verdict.is_label_issue], minlength=len(classes)
+    ).tolist()
+    pairs = zip(
+        *(
+            x[:_SHOWN_PAIRS].tolist()
+            for x in (audit.pairs.given, audit.pairs.predicted, audit.pairs.count)
+        ),
+        strict=True,
+    )
+    summary: dict[str, Any] = {
+        "format": FORMAT,
+        "kind": "audit",
+        "name": audit.data.name,
+        "inputs": audit.data.kind,
+        "sources": dict(audit.sources),
+        "samples": len(audit.data),
+        "skipped": len(audit.data.skipped),
+        "classes": list(classes),
+        "noise_rate": {**_plain(audit.noise_rate), **basis},
+        "caution": audit.caution,
+        "flagged": audit.flagged,
+        "flagged_without_proposal": audit.without_proposal,
+        "reviewed": len(audit.kept.answers),
+        "left_wrong": {**_plain(audit.left_wrong), **basis},
+        "budget": audit.budget,
+        "expected_wrong": _plain(audit.verdict.expected_wrong(audit.budget)),
+        "budgets": [
+            {"budget": size, "expected_wrong": _plain(audit.verdict.expected_wrong(size))}
+            for size in audit.budgets
+        ],
+        "per_class": [
+            {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
+            for name, n, k, rate in zip(
+                classes, counts, flagged, audit.verdict.per_class, strict=True
+            )
+        ],
+        "pairs": [{"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs],
+        "held_out": audit.held_out and {"accuracy": audit.held_out.accuracy},
+        "disagreeing_duplicates": len(audit.duplicates),
+        "checks": _found_else(audit.checks),
+        "seconds": round(audit.seconds, 3),
+    }
+    if len(classes) <= _SHOWN_CLASSES:
+        summary["transition"] = audit.verdict.transition.round(6).tolist()
+    if audit.trained:
+        summary["method"] = audit.trained.recipe.method
+        summary["backbone"] = audit.trained.recipe.backbone
+        summary["training"] = audit.trained.summary()
+    if audit.detection and (planted := audit.planted) is not None:
+        worst = int(planted[audit.order[: audit.budget]].sum())
+        summary["detection"] = {**audit.detection.as_json(), "wrong_among_worst": worst}
+    return summary
+
+
+def _found_else(checks: Checks | None) -> dict[str, Any] | None:
+    """How many samples have which other issue, and what was not looked for."""
+    if checks is None:
+        return None
+    columns = [{"column": x.column, "skill": round(x.skill, 4)} for x in checks.giveaways]
+    return {**checks.summary, "giveaways": columns, "skipped": dict(checks.skipped)}
+
+
+def _plain(interval: Interval) -> dict[str, float | None]:
+    """As plain values: JSON has no NaN, which is the rate of a class without labels."""
+    return {name: x if x == x else None for name, x in asdict(interval).items()}
