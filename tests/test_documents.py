@@ -91,6 +91,7 @@ def figures():
     return {
         "README.md": [
             f"from {gained[0]:.3f} to {gained[1]:.3f}",
+            f"With a budget ({trial.BUDGET / 60:.0f} minutes by default on a GPU)",
             f"One mapping of {WORDS[len(fields(Learnt))]} numbers",
             f"We use {len(real)} cases with **real** errors",
             f"from {len(real_sources)} sources",
