@@ -1,6 +1,7 @@
 """Mean and spread of the columns of a table, robust to a few absurd values."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,7 @@ _ABSURD = 1000.0
 
 Pixels up to 255 are not, where most are 0 and a few are 1.
 """
+_ROWS = 512
 _TAME = 10.0
 """Smallest limit of a column, in standard deviations, whatever the training data had."""
 
@@ -57,24 +59,22 @@ def spread_of(inputs: Inputs) -> Spread:
     >>> plain.mean.item(), slip.mean.item(), plain.std.equal(slip.std), slip.limit.item()
     (169.5, 169.5, True, 10.0)
     """
-    low, high = torch.tensor(-math.inf), torch.tensor(math.inf)
+    low, high = (torch.tensor(x, dtype=torch.float64) for x in (-math.inf, math.inf))
     while True:
         found = _moments(inputs, low, high)
-        far = found.farthest(found.mean) > _FAR * found.std
-        if not far.any():
+        low, high = (bound.expand(found.mean.shape).clone() for bound in (low, high))
+        far = (found.farthest(found.mean) > _FAR * found.std).nonzero().flatten()
+        if not len(far):
             return found.spread()
-        around = _FAR * found.std
-        rest = _moments(
-            inputs,
-            torch.maximum(low, found.mean - around),
-            torch.minimum(high, found.mean + around),
-        )
+        mean, around = found.mean[far], _FAR * found.std[far]
+        inner = torch.maximum(low[far], mean - around), torch.minimum(high[far], mean + around)
+        rest = _moments(inputs, *inner, far)
         reach = _ABSURD * rest.typical
-        absurd = far & ~rest.is_constant & (found.farthest(rest.mean) > reach)
+        absurd = ~rest.is_constant & (found.farthest(rest.mean, far) > reach)
         if not absurd.any():
             return found.spread()
-        low = torch.where(absurd, torch.maximum(low, rest.mean - reach), low)
-        high = torch.where(absurd, torch.minimum(high, rest.mean + reach), high)
+        low[far] = torch.where(absurd, torch.maximum(low[far], rest.mean - reach), low[far])
+        high[far] = torch.where(absurd, torch.minimum(high[far], rest.mean + reach), high[far])
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class _Moments:
     largest: Tensor
     missing: Tensor
 
-    def farthest(self, centre: Tensor) -> Tensor:
-        return torch.maximum(self.largest - centre, centre - self.smallest)
+    def farthest(self, centre: Tensor, columns: Tensor | slice = slice(None)) -> Tensor:
+        return torch.maximum(self.largest[columns] - centre, centre - self.smallest[columns])
 
     @property
     def is_constant(self) -> Tensor:
@@ -106,28 +106,46 @@ class _Moments:
         return Spread(mean, std, limit, self.missing)
 
 
-def _moments(inputs: Inputs, low: Tensor, high: Tensor) -> _Moments:
+def _moments(
+    inputs: Inputs, low: Tensor, high: Tensor, columns: Tensor | slice = slice(None)
+) -> _Moments:
     """In float64, in two passes over blocks, so that it works for lazy tables too."""
     total = missing = count = squares = distances = torch.zeros((), dtype=torch.float64)
     smallest, largest = torch.tensor(math.inf), torch.tensor(-math.inf)
-    for rows in blocks(inputs):
-        inside = _inside(rows, low, high)
-        total = total + inside.nansum(0)
-        missing = missing + rows.isnan().sum(0)
-        count = count + (~inside.isnan()).sum(0)
-        smallest = torch.minimum(smallest, inside.nan_to_num(math.inf).amin(0))
-        largest = torch.maximum(largest, inside.nan_to_num(-math.inf).amax(0))
-    count = count.clamp(min=1)
+    for rows in _small_blocks(inputs, columns):
+        least, most = rows.amin(0), rows.amax(0)
+        inside = _inside(rows, least, most, low, high)
+        if inside is None:
+            total, count = total + rows.sum(0, dtype=torch.float64), count + len(rows)
+        else:
+            values = rows.double()
+            total, count = total + values.where(inside, 0.0).sum(0), count + inside.sum(0)
+            least = values.where(inside, math.inf).amin(0)
+            most = values.where(inside, -math.inf).amax(0)
+            missing = missing + rows.isnan().sum(0)
+        smallest, largest = torch.minimum(smallest, least), torch.maximum(largest, most)
+    count = torch.as_tensor(count).clamp(min=1)
     mean = total / count
-    for rows in blocks(inputs):
-        distance = _inside(rows, low, high) - mean
-        squares = squares + (distance**2).nansum(0)
-        distances = distances + distance.abs().nansum(0)
+    for rows in _small_blocks(inputs, columns):
+        distance = rows - mean
+        inside = _inside(rows, rows.amin(0), rows.amax(0), low, high)
+        distance = distance if inside is None else distance.where(inside, 0.0)
+        squares = squares + distance.square().sum(0)
+        distances = distances + distance.abs_().sum(0)
     std = (squares / count).sqrt()
-    return _Moments(mean, std, squares / distances, smallest, largest, missing)
+    missing = missing.expand(mean.shape)
+    return _Moments(mean, std, squares / distances, smallest.double(), largest.double(), missing)
 
 
-def _inside(rows: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Values within bounds, NaN for all others."""
-    values = rows.double()
-    return values.where((values >= low) & (values <= high), math.nan)
+def _small_blocks(inputs: Inputs, columns: Tensor | slice) -> Iterator[Tensor]:
+    """Rows whose sums stay in the processor's cache."""
+    for rows in blocks(inputs):
+        for begin in range(0, len(rows), _ROWS):
+            yield rows[begin : begin + _ROWS, columns]
+
+
+def _inside(rows: Tensor, least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor | None:
+    """Which values are there and within bounds; None where all are, as in most tables."""
+    if bool(((least >= low) & (most <= high)).all()):  # not where a value is missing
+        return None
+    return (rows >= low) & (rows <= high)
