@@ -35,10 +35,11 @@ def test_no_head_knows_the_labels_of_its_fold():
 
 
 def test_features_on_disk_give_the_same(tmp_path):
-    from abstain.embed.shards import Features, Store
+    from abstain.embed.shards import Features, write_shard
 
     rows, given = clouds(300, 4, 2)
-    path = Store(tmp_path).shard("net", [b""], lambda: rows)
+    path = tmp_path / "rows.safetensors"
+    write_shard(path, rows)
     features = Features((path,), 300, 4)
     torch.testing.assert_close(
         out_of_sample(features, given, 2), out_of_sample(features.in_memory(), given, 2)

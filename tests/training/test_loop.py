@@ -13,8 +13,8 @@ import torch
 from torch.nn import functional
 
 from abstain.errors import AbstainError
+from abstain.support.optimizers import SGD
 from abstain.training.checkpoint import load_checkpoint
-from abstain.training.optim import SGD
 from abstain.training.recipe import Recipe
 from abstain.training.run import train
 

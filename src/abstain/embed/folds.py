@@ -12,6 +12,7 @@ from torch import Tensor
 
 from abstain.data import Inputs
 from abstain.data.inputs import blocks
+from abstain.support.optimizers import AdamW
 
 FOLDS = 5
 _EPOCHS, _LEAST_STEPS = 10, 1000
@@ -53,7 +54,7 @@ def out_of_sample(
     # The heads side by side, so that one product gives the logits of all.
     weights = torch.zeros(len(mean), FOLDS * num_classes, device=device, requires_grad=True)
     biases = torch.zeros(FOLDS * num_classes, device=device, requires_grad=True)
-    optimizer = torch.optim.AdamW([weights, biases], lr=_RATE, weight_decay=_DECAY)
+    optimizer = AdamW([weights, biases], lr=_RATE, weight_decay=_DECAY)
     per_epoch = math.ceil(len(given) / _BATCH)
     epochs = max(_EPOCHS, math.ceil(_LEAST_STEPS / per_epoch))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * per_epoch)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
+from abstain.support.optimizers import Adam
 from abstain.training.averaging import copied
 from abstain.training.devices import used_devices
-from abstain.training.optim import Adam
 from abstain.training.parts import Parts, inseparable
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
