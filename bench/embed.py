@@ -25,8 +25,9 @@ from PIL import Image
 
 from abstain import audit
 from abstain.data import load
-from abstain.embed.embedding import Cost, embed
+from abstain.embed.embedding import embed
 from abstain.embed.names import backbone_named
+from abstain.embed.pipeline import Cost
 
 
 def make_photos(folder, count):

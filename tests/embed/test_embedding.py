@@ -12,7 +12,8 @@ from PIL import Image
 
 from abstain.data import LabeledData, load
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.embedding import Cost, embed
+from abstain.embed.embedding import embed
+from abstain.embed.pipeline import Cost
 from abstain.embed.shards import SHARD
 from abstain.errors import AbstainError
 
@@ -46,6 +47,17 @@ def test_features_stand_in_the_order_of_the_samples_and_are_made_once(tmp_path):
     assert len(asked) == cost.made == len(data)
     embed(data, numbers(asked), cache_dir=tmp_path)
     assert len(asked) == len(data)
+
+
+def test_a_shard_that_was_cut_short_is_made_again(tmp_path, caplog):
+    embed(texts(3), numbers(), cache_dir=tmp_path)
+    (shard,) = (tmp_path / "features").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-2])
+    asked = []
+    again = embed(texts(3), numbers(asked), cache_dir=tmp_path)
+    assert again.in_memory().flatten().tolist() == [0, 1, 2]
+    assert len(asked) == 3
+    assert "damaged" in caplog.text
 
 
 def test_only_the_shard_of_a_changed_sample_is_made_again(tmp_path):
@@ -133,7 +145,7 @@ class Greedy(Backbone):
 
 def test_batches_that_do_not_fit_into_memory_are_halved(tmp_path, caplog):
     assert embed(texts(100), Greedy(30), cache_dir=tmp_path).in_memory().shape == (100, 2)
-    assert "batches of 16" in caplog.text
+    assert "batches of 25" in caplog.text
 
 
 def test_a_backbone_that_does_not_fit_for_one_sample_is_refused(tmp_path):
@@ -171,7 +183,7 @@ backbone.encode = slow
 embed(texts({5 * SHARD}), backbone, cache_dir={str(tmp_path)!r})
 """
     running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    for _ in range(3):
+    for _ in range(4):  # the third may still be written
         running.stdout.readline()
     running.send_signal(signal.SIGKILL)
     running.wait()

@@ -4,13 +4,16 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind, LabeledData
 
+Samples: TypeAlias = Sequence[object] | Tensor
+"""Images or texts, as people know them."""
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
 
@@ -29,7 +32,7 @@ class Backbone(ABC):
     """What decides its features besides the samples: weights and preprocessing."""
 
     @abstractmethod
-    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+    def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Features (samples, columns) as float32, on the device."""
 
     def __repr__(self) -> str:
@@ -69,7 +72,7 @@ class ImageBackbone(Backbone):
         height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
         return self.for_images(height, width)
 
-    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+    def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of images as uint8 (channels, height, width), of one size."""
         if isinstance(samples, Tensor):
             images: Tensor = samples.to(device)
@@ -91,10 +94,15 @@ class ImageBackbone(Backbone):
             pixels = nn.functional.interpolate(
                 pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
             ).clamp(0, 1)
-        mean, std = (
-            torch.tensor(x, device=pixels.device)[:, None, None] for x in (self.mean, self.std)
-        )
+        mean, std = (_channels(x, pixels.device) for x in (self.mean, self.std))
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+
+@cache
+def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """A number per channel, kept: a GPU would stop and wait for each copy."""
+    with torch.inference_mode(mode=False):  # for trainings too
+        return torch.tensor(values, device=device)[:, None, None]
 
 
 @dataclass(repr=False, eq=False)
@@ -111,7 +119,7 @@ class TextBackbone(Backbone):
     longer: int = 0
     """How many texts were split so far."""
 
-    def features(self, samples: Sequence[object], device: torch.device) -> Tensor:
+    def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of texts."""
         parts: list[str] = []
         places: list[int] = []

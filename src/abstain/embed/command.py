@@ -10,8 +10,9 @@ import numpy as np
 from abstain.data import load
 from abstain.embed.backbone import ImageBackbone
 from abstain.embed.choice import Choice, choose
-from abstain.embed.embedding import Cost, embed
+from abstain.embed.embedding import embed
 from abstain.embed.names import AUTO, NONE, backbone_named, check_name
+from abstain.embed.pipeline import Cost
 from abstain.errors import AbstainError
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require

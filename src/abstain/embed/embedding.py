@@ -4,10 +4,9 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -24,38 +23,19 @@ from rich.progress import (
 from rich.text import Text
 from torch import Tensor
 
-from abstain.data import Inputs, LabeledData
+from abstain.data import LabeledData
 from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
-from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.shards import SHARD, Features, Store
+from abstain.embed.backbone import Backbone, TextBackbone
+from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
+from abstain.embed.shards import SHARD, Features, Store, is_whole, write_shard
 from abstain.errors import AbstainError
 from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
-_BATCH = {"cuda": 256, "cpu": 32}
-_TEXTS = 1024
 _TIMED = {"cuda": 256, "cpu": 16}
 _AHEAD = 4
-"""Batches that are decoded while the network works on one."""
-
-
-@dataclass
-class Cost:
-    """Where the time went."""
-
-    made: int = 0
-    """Samples whose features were not there yet."""
-    waiting: float = 0.0
-    """Seconds in which the network waited for decoded samples."""
-    network: float = 0.0
-    """Seconds in which it worked."""
-
-    @property
-    def limit(self) -> str:
-        """What took the longer."""
-        return "decoding" if self.waiting > self.network else "the network"
+"""Shards that are looked up, and written, while the network works on one."""
 
 
 def embed(
@@ -83,24 +63,35 @@ def embed(
             f"{backbone.kind}s",
             argument="backbone",
         )
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    cost = cost or Cost()
+    device, cost = device or _usual_device(), cost or Cost()
     longer = backbone.longer if isinstance(backbone, TextBackbone) else 0
-    store = Store(cache_folder(cache_dir) / "features")
-    batch = Batch(_BATCH[device.type] if data.kind == "image" else _TEXTS)
+    store = Store(cache_folder(cache_dir) / "features", backbone.identity)
+    ranges = [range(x, min(x + SHARD, len(data))) for x in range(0, len(data), SHARD)]
     shards: list[Path] = []
-    with _bar(len(data), data.name, backbone.name, show=show) as advance, _decoders() as pool:
-        for begin in range(0, len(data), SHARD):
-            rows = range(begin, min(begin + SHARD, len(data)))
+    with (
+        _bar(len(data), data.name, backbone.name, show=show) as advance,
+        reading_threads() as threads,
+        ThreadPoolExecutor(1) as writer,
+    ):
 
-            def make(rows: range = rows) -> Tensor:
-                cost.made += len(rows)
-                return _features(data.inputs, backbone, rows, device, batch, pool, cost, advance)
+        def missing() -> Iterator[range]:
+            names = in_order(threads, lambda rows: store.path(contents(data, rows)), ranges, _AHEAD)
+            for rows, path in zip(ranges, names, strict=True):
+                shards.append(path)
+                if is_whole(path):
+                    advance(len(rows))
+                else:
+                    yield rows
 
-            made = cost.made
-            shards.append(store.shard(backbone.identity, contents(data, rows), make))
-            if cost.made == made:
-                advance(len(rows))
+        def write(made: tuple[range, Tensor]) -> int:
+            rows, features = made
+            _check_finite(features, backbone.name, rows)
+            write_shard(shards[rows.start // SHARD], features)
+            return len(rows)
+
+        made = Pipeline(data.inputs, backbone, device, threads, cost).features(missing())
+        for count in in_order(writer, write, made, _AHEAD):
+            advance(count)
     if isinstance(backbone, TextBackbone) and backbone.longer > longer:
         _log.warning(
             "%s of %s longer than the window of %s: each is the mean of its parts",
@@ -117,119 +108,29 @@ def seconds_to_embed(
     data: LabeledData, backbone: Backbone, *, device: torch.device | None = None
 ) -> float:
     """About what the features of all samples take, by the second of two equal batches."""
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    batch = Batch(min(len(data), _TIMED[device.type]))
-    seconds = math.inf
-    with _decoders() as pool:
+    device = device or _usual_device()
+    rows, seconds = range(min(len(data), _TIMED[device.type])), math.inf
+    with reading_threads() as threads:
+        pipeline = Pipeline(data.inputs, backbone, device, threads, Cost())
         for _ in range(2):  # in the first the device gets ready
             began = time.perf_counter()
-            rows = range(batch.size)
-            _features(data.inputs, backbone, rows, device, batch, pool, Cost(), lambda _: None)
+            for _, features in pipeline.features([rows]):
+                features.cpu()
             seconds = time.perf_counter() - began
-    return seconds / batch.size * len(data)
+    return seconds / len(rows) * len(data)
 
 
-@dataclass
-class Batch:
-    """How many samples a network is given at once; fewer where they do not fit into memory."""
-
-    size: int
+def _usual_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _features(
-    inputs: Inputs,
-    backbone: Backbone,
-    rows: range,
-    device: torch.device,
-    batch: Batch,
-    pool: ThreadPoolExecutor,
-    cost: Cost,
-    advance: Callable[[int], None],
-) -> Tensor:
-    parts: list[Tensor] = []
-    for samples in _ahead(inputs, backbone, rows, batch.size, pool, cost):
-        began = time.perf_counter()
-        features = _in_memory(backbone, samples, device, batch)
-        parts.append(features.half().cpu())
-        cost.network += time.perf_counter() - began
-        advance(len(samples))
-    made = torch.cat(parts)
-    if not bool(made.isfinite().all()):
+def _check_finite(features: Tensor, backbone: str, rows: range) -> None:
+    is_finite = features.isfinite().all(1)
+    if not bool(is_finite.all()):
         raise AbstainError(
-            f"{backbone.name} must give finite numbers, got NaN or infinity for sample "
-            f"{rows[int((~made.isfinite()).any(1).nonzero()[0])]}",
+            f"{backbone} must give finite numbers, got NaN or infinity for sample "
+            f"{rows[int((~is_finite).nonzero()[0])]}",
         )
-    return made
-
-
-def _in_memory(
-    backbone: Backbone, samples: Sequence[object], device: torch.device, batch: Batch
-) -> Tensor:
-    """Features, by halves where a batch does not fit into the memory of the device."""
-    try:
-        return torch.cat(
-            [
-                backbone.features(samples[begin : begin + batch.size], device)
-                for begin in range(0, len(samples), batch.size)
-            ]
-        )
-    except torch.OutOfMemoryError:
-        if batch.size == 1:
-            raise AbstainError(
-                f"must fit into the memory of the device, got {backbone.name}, which does not even "
-                "for one sample; take a smaller one",
-                argument="backbone",
-            ) from None
-        batch.size = (batch.size + 1) // 2
-        torch.cuda.empty_cache()
-        _log.warning("the device has too little memory: batches of %d from here on", batch.size)
-        return _in_memory(backbone, samples, device, batch)
-
-
-def _ahead(
-    inputs: Inputs,
-    backbone: Backbone,
-    rows: range,
-    size: int,
-    pool: ThreadPoolExecutor,
-    cost: Cost,
-) -> Iterator[Sequence[object]]:
-    """Batches of samples, the next ones decoded by threads meanwhile."""
-    if isinstance(inputs, Tensor | list):  # in memory: nothing to wait for
-        yield from (inputs[x : min(x + size, rows.stop)] for x in rows[::size])  # type: ignore[misc]
-        return
-    read = _reader(inputs, backbone)
-    starts = list(rows[::size])
-    pending: list[list[Future[object]]] = []
-    for number in range(len(starts) + _AHEAD):
-        if number < len(starts):
-            own = range(starts[number], min(starts[number] + size, rows.stop))
-            pending.append([pool.submit(read, row) for row in own])
-        if number >= _AHEAD or number >= len(starts):
-            if not pending:
-                return
-            began = time.perf_counter()
-            samples = [future.result() for future in pending.pop(0)]
-            cost.waiting += time.perf_counter() - began
-            yield samples
-
-
-def _reader(inputs: Inputs, backbone: Backbone) -> Callable[[int], object]:
-    """How one sample is read; files are decoded at the size that the backbone takes."""
-    if isinstance(inputs, LazyImages) and isinstance(backbone, ImageBackbone):
-        sized = LazyImages(inputs.blobs, 3, (backbone.size, backbone.size))
-        return sized.__getitem__
-    return inputs.__getitem__
-
-
-@contextmanager
-def _decoders() -> Iterator[ThreadPoolExecutor]:
-    """Threads that decode; PIL does so without Python's lock."""
-    with ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 2)) as pool:
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Rate(ProgressColumn):

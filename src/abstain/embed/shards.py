@@ -7,7 +7,7 @@ whole and right, whoever made it, and a sample that changes makes its own shard 
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,28 +26,30 @@ _OPEN_SHARDS = 64
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of shards."""
+    """A folder of shards of a backbone."""
 
     folder: Path
+    identity: str
+    """Of the backbone."""
 
-    def shard(self, identity: str, contents: Iterable[bytes], make: Callable[[], Tensor]) -> Path:
-        """The file with the features of these samples, made if it is not there.
+    def path(self, contents: Iterable[bytes]) -> Path:
+        """The file for the features of these samples, whether it is there or not.
 
         Args:
-            identity: Of the backbone.
             contents: What each sample is, in bytes.
-            make: Gives the features (samples, columns).
         """
-        digest = hashlib.sha256(f"{_VERSION}\0{identity}\0".encode())
+        digest = hashlib.sha256(f"{_VERSION}\0{self.identity}\0".encode())
         for content in contents:
             digest.update(hashlib.blake2b(content, digest_size=16).digest())
-        path = self.folder / f"{digest.hexdigest()[:40]}.safetensors"
-        if not is_whole(path):
-            from safetensors.torch import save_file
+        return self.folder / f"{digest.hexdigest()[:40]}.safetensors"
 
-            features = make().to("cpu", torch.float16).contiguous()
-            publish(path, lambda temporary: save_file({"features": features}, temporary))
-        return path
+
+def write_shard(path: Path, features: Tensor) -> None:
+    """Write features (samples, columns), whole or not at all."""
+    from safetensors.torch import save_file
+
+    tensors = {"features": features.to("cpu", torch.float16).contiguous()}
+    publish(path, lambda temporary: save_file(tensors, temporary))
 
 
 def is_whole(path: Path) -> bool:

@@ -14,7 +14,9 @@ from torch import Generator, Tensor
 from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
 
 from abstain.embed.backbone import ImageBackbone
+from abstain.embed.pipeline import features_of
 from abstain.errors import AbstainError
+from abstain.support.optimizers import AdamW
 from abstain.training.task import Task
 
 Augmentation: TypeAlias = Callable[[Tensor, Generator | None], Tensor]
@@ -106,8 +108,9 @@ def safe_augmentations(
     def features(images: Tensor) -> Tensor:
         if backbone is None:
             return _thumbnails(images)
-        parts = images.split(_AT_ONCE)  # type: ignore[no-untyped-call]
-        return torch.cat([backbone.features(part, device) for part in parts])
+        # As many at once as in the training, for which a GPU gets ready anyway.
+        size = task.training.size if device.type == "cuda" else _AT_ONCE
+        return features_of(images, backbone, device, size)
 
     return safe_of(images, task.given[order.to(task.given.device)].to(device), features)
 
@@ -156,7 +159,7 @@ def _taught(
     def logits(rows: Tensor, weights: Tensor) -> Tensor:
         return torch.addmm(weights[-1], (rows - mean) / spread, weights[:-1])
 
-    optimizer = torch.optim.AdamW([weights], lr=_RATE, weight_decay=_DECAY)
+    optimizer = AdamW([weights], lr=_RATE, weight_decay=_DECAY)
     best, least = weights.detach().clone(), math.inf
     for _ in range(_STEPS):
         optimizer.zero_grad()

@@ -1,0 +1,209 @@
+"""Samples in, features out: read ahead by threads, computed in batches, written meanwhile."""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from abstain.data import Inputs
+from abstain.data.readers.images import LazyImages
+from abstain.embed.backbone import Backbone, ImageBackbone, Samples
+from abstain.errors import AbstainError
+
+_log = logging.getLogger(__name__)
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+_BATCH = {"cuda": 256, "cpu": 32}
+_TEXTS = 1024
+_READ = 32
+"""Images that a thread reads at once."""
+
+
+@dataclass
+class Cost:
+    """Where the time went."""
+
+    made: int = 0
+    """Samples whose features were not there yet."""
+    waiting: float = 0.0
+    """Seconds in which the network waited for decoded samples."""
+    network: float = 0.0
+    """Seconds in which it worked."""
+
+    @property
+    def limit(self) -> str:
+        """What took the longer."""
+        return "decoding" if self.waiting > self.network else "the network"
+
+
+class Pipeline:
+    """A backbone that is fed.
+
+    Args:
+        inputs: Of the data set.
+        backbone: Sees them.
+        device: Where it computes.
+        threads: Read the samples.
+        cost: Takes in where the time goes.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        backbone: Backbone,
+        device: torch.device,
+        threads: ThreadPoolExecutor,
+        cost: Cost,
+    ) -> None:
+        self._inputs, self._backbone, self._device = _sized(inputs, backbone), backbone, device
+        self._threads, self._cost = threads, cost
+        self._is_image = isinstance(backbone, ImageBackbone)
+        self._batch = _BATCH[device.type] if self._is_image else _TEXTS
+
+    def features(self, wanted: Iterable[range]) -> Iterator[tuple[range, Tensor]]:
+        """The features of samples in a row (float16, on the device), for each row of samples."""
+        read = in_order(self._threads, self._read, self._parts(wanted), ahead=2 * threads_to_read())
+        made: list[Tensor] = []
+        while True:
+            began = time.perf_counter()
+            batch = self._next_batch(read)
+            self._cost.waiting += time.perf_counter() - began
+            if batch is None:
+                return
+            rows, at_end, samples = batch
+            began = time.perf_counter()
+            made.append(self._computed(samples).half())
+            self._cost.made += len(samples)
+            if at_end:
+                features, made = torch.cat(made), []
+                yield rows, features
+            self._cost.network += time.perf_counter() - began
+
+    def _parts(self, wanted: Iterable[range]) -> Iterator[tuple[range, range]]:
+        """Samples that a thread reads at once, and to which row of samples they belong."""
+        for rows in wanted:
+            size = min(_READ, self._batch) if self._is_image else self._batch
+            for begin in rows[::size]:
+                yield rows, range(begin, min(begin + size, rows.stop))
+
+    def _read(self, part: tuple[range, range]) -> tuple[range, range, Samples]:
+        """Images are stacked, and lie where a GPU fetches them while it works."""
+        rows, own = part
+        if isinstance(self._inputs, Tensor | list):
+            samples: Samples = self._inputs[own.start : own.stop]
+        else:
+            samples = [self._inputs[row] for row in own]
+        if self._is_image:
+            images = samples if isinstance(samples, Tensor) else _stacked(samples)
+            samples = images.pin_memory() if self._device.type == "cuda" else images
+        return rows, own, samples
+
+    def _next_batch(
+        self, read: Iterator[tuple[range, range, Samples]]
+    ) -> tuple[range, bool, Samples] | None:
+        """As much as the backbone is given at once, and whether a row of samples ends with it."""
+        parts: list[Samples] = []
+        for rows, own, samples in read:
+            if isinstance(samples, Tensor):
+                samples = samples.to(self._device, non_blocking=True)
+            parts.append(samples)
+            at_end = own.stop == rows.stop
+            if at_end or sum(map(len, parts)) >= self._batch:
+                # Images come in parts, each on the device; texts at once.
+                is_image = isinstance(parts[0], Tensor)
+                return (
+                    rows,
+                    at_end,
+                    torch.cat(cast("list[Tensor]", parts)) if is_image else parts[0],
+                )
+        return None
+
+    def _computed(self, samples: Samples) -> Tensor:
+        """Features, by halves where a batch does not fit into the memory of the device."""
+        try:
+            return features_of(samples, self._backbone, self._device, self._batch)
+        except torch.OutOfMemoryError:
+            if self._batch == 1:
+                raise AbstainError(
+                    f"must fit into the memory of the device, got {self._backbone.name}, which "
+                    "does not even for one sample; take a smaller one",
+                    argument="backbone",
+                ) from None
+            self._batch = (min(self._batch, len(samples)) + 1) // 2
+            torch.cuda.empty_cache()
+            _log.warning(
+                "the device has too little memory: batches of %d from here on", self._batch
+            )
+            return self._computed(samples)
+
+
+def features_of(samples: Samples, backbone: Backbone, device: torch.device, size: int) -> Tensor:
+    """Features in batches of one size.
+
+    A GPU compiles kernels for every size of a batch of images, which takes seconds: so the last
+    batch is filled up there.
+    """
+    parts = []
+    for begin in range(0, len(samples), size):
+        part = samples[begin : begin + size]
+        count = len(part)
+        if isinstance(part, Tensor) and device.type == "cuda" and count < size:
+            part = torch.cat([part, part[:1].expand(size - count, *part.shape[1:])])
+        parts.append(backbone.features(part, device)[:count])
+    return torch.cat(parts)
+
+
+def in_order(
+    threads: ThreadPoolExecutor,
+    work: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    ahead: int,
+) -> Iterator[_Result]:
+    """What some work gives for each item, done by threads for so many items ahead.
+
+    >>> with ThreadPoolExecutor(2) as threads:
+    ...     list(in_order(threads, abs, [-3, 2, -1], ahead=2))
+    [3, 2, 1]
+    """
+    pending: deque[Future[_Result]] = deque()
+    for item in items:
+        pending.append(threads.submit(work, item))
+        if len(pending) > ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def threads_to_read() -> int:
+    """How many threads decode."""
+    return min(32, (os.cpu_count() or 1) + 2)
+
+
+@contextmanager
+def reading_threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads that decode; PIL does so without Python's lock."""
+    with ThreadPoolExecutor(threads_to_read()) as pool:
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _sized(inputs: Inputs, backbone: Backbone) -> Inputs:
+    """Files of images are decoded at the size that the backbone takes."""
+    if isinstance(inputs, LazyImages) and isinstance(backbone, ImageBackbone):
+        return LazyImages(inputs.blobs, 3, (backbone.size, backbone.size))
+    return inputs
+
+
+def _stacked(images: Sequence[object]) -> Tensor:
+    return torch.stack([torch.as_tensor(image) for image in images])

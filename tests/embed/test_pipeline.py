@@ -1,0 +1,140 @@
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from abstain.embed.backbone import ImageBackbone
+from abstain.embed.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
+
+CPU = torch.device("cpu")
+
+
+class Mean(torch.nn.Module):
+    """Remembers the sizes of batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def forward(self, images):
+        self.sizes.append(len(images))
+        return images.mean((2, 3))
+
+
+def backbone(network):
+    return ImageBackbone("mean", "mean", network, size=4, mean=(0, 0, 0), std=(1, 1, 1))
+
+
+class Files:
+    """Images that are read when asked for; image k has the brightness k."""
+
+    def __init__(self, count, seconds=0.0):
+        self.count, self.seconds, self.threads = count, seconds, set()
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        self.threads.add(threading.get_ident())
+        time.sleep(self.seconds)
+        return torch.full((3, 4, 4), index, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("wanted", [[range(100)], [range(40), range(60, 61), range(70, 137)]])
+def test_features_of_rows_of_samples_stand_in_order(lazy, wanted):
+    files, network = Files(140), Mean()
+    inputs = files if lazy else torch.stack([files[k] for k in range(140)])
+    with reading_threads() as threads:
+        pipeline = Pipeline(inputs, backbone(network), CPU, threads, cost := Cost())
+        found = list(pipeline.features(wanted))
+    assert [rows for rows, _ in found] == wanted
+    for rows, features in found:
+        expected = torch.tensor(rows)[:, None].expand(-1, 3) / 255
+        torch.testing.assert_close(features.float(), expected, atol=1e-3, rtol=0)
+    assert cost.made == sum(map(len, wanted)) == sum(network.sizes)
+    assert max(network.sizes) == 32
+
+
+def test_the_next_row_of_samples_is_read_while_the_network_works():
+    files = Files(64, seconds=0.002)
+    with reading_threads() as threads:
+        found = Pipeline(files, backbone(Mean()), CPU, threads, Cost()).features(
+            [range(32), range(32, 64)]
+        )
+        next(found)
+        deadline = time.monotonic() + 10
+        while len(files.threads) < 2:  # nobody asked for the second yet
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        found.close()
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(0.02, "decoding"), (0.0, "the network")])
+def test_what_took_longer_is_the_limit(seconds, limit):
+    class Slow(Mean):
+        def forward(self, images):
+            time.sleep(0.05)
+            return super().forward(images)
+
+    with reading_threads() as threads:
+        cost = Cost()
+        list(
+            Pipeline(Files(96, seconds), backbone(Slow()), CPU, threads, cost).features([range(96)])
+        )
+    assert cost.limit == limit
+
+
+def test_batches_have_one_size_where_a_gpu_compiles_for_each():
+    sizes = []
+
+    class Fake:
+        """Says how many it is given; its features are the images."""
+
+        def features(self, samples, device):
+            sizes.append(len(samples))
+            return samples
+
+    images = torch.arange(11)[:, None]
+    for device, expected in ((torch.device("cuda"), [4, 4, 4]), (CPU, [4, 4, 3])):
+        assert torch.equal(features_of(images, Fake(), device, 4), images)
+        assert sizes == expected
+        sizes.clear()
+
+
+def test_work_is_done_ahead_but_not_far():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        return item
+
+    with ThreadPoolExecutor(1) as threads:
+        done = in_order(threads, work, range(100), ahead=3)
+        assert next(done) == 0
+        time.sleep(0.05)
+        assert max(begun) == 3
+        assert list(done) == list(range(1, 100))
+
+
+def test_an_error_of_a_thread_reaches_the_caller():
+    class Broken(Files):
+        def __getitem__(self, index):
+            raise ValueError(f"image {index}")
+
+    with reading_threads() as threads, pytest.raises(ValueError, match="image 0"):
+        list(Pipeline(Broken(3), backbone(Mean()), CPU, threads, Cost()).features([range(3)]))
+
+
+def test_arrays_are_images_too():
+    class Arrays(Files):
+        def __getitem__(self, index):
+            return np.full((3, 4, 4), index, dtype=np.uint8)
+
+    with reading_threads() as threads:
+        pipeline = Pipeline(Arrays(3), backbone(Mean()), CPU, threads, Cost())
+        ((_, features),) = pipeline.features([range(3)])
+    torch.testing.assert_close(features[:, 0].float(), torch.arange(3) / 255, atol=1e-3, rtol=0)
