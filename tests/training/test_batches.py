@@ -44,6 +44,18 @@ def test_an_epoch_visits_every_row_once_with_its_own_input(lazy):
         assert torch.equal(batch.inputs[:, 0], batch.index.float())
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(("count", "world"), [(11, 1), (11, 2), (8, 1), (3, 1), (5, 3)])
+def test_batches_are_filled_up_to_one_size_by_inputs_that_do_not_count(count, world, lazy):
+    plain = list(make(count, lazy=lazy, world=world).epoch(0))
+    filled = list(make(count, lazy=lazy, world=world, filled=True).epoch(0))
+    assert {len(batch.inputs) for batch in filled} == {-(-4 // world)}
+    for a, b in zip(plain, filled, strict=True):
+        assert torch.equal(a.index, b.index)
+        assert torch.equal(a.inputs, b.inputs[: len(b.index)])
+        assert (a.counts, a.total) == (b.counts, b.total)
+
+
 def test_the_order_is_that_of_seed_and_epoch_alone():
     def order(seed, epoch):
         return torch.cat([b.index for b in make(seed=seed).epoch(epoch)]).tolist()

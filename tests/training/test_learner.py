@@ -4,11 +4,20 @@ import pytest
 import small_runs as small
 import torch
 
+from abstain.training.batches import Batch
+
 SGD = {"optimizer": "sgd", "learning_rate": 0.1}
 
 
 def step(learner, inputs):
-    learner.step((learner.logits(inputs) - 1).square().sum())
+    batch = Batch(torch.arange(len(inputs)), inputs, counts=True, total=len(inputs))
+    learner.step((learner.logits(batch) - 1).square().sum())
+
+
+def test_what_fills_a_batch_up_has_no_outputs():
+    learner = small.loop_on_blobs().learner
+    batch = Batch(torch.arange(3), torch.randn(4, 5), counts=True, total=3)
+    assert torch.equal(learner.logits(batch), learner.plain_model(batch.inputs)[:3])
 
 
 def test_a_step_is_no_longer_than_the_clip_allows():

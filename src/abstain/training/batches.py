@@ -1,5 +1,6 @@
 """Which samples are seen when: one order per seed and epoch, whatever the number of processes."""
 
+import math
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ class Batch:
     index: Tensor
     """Positions of the samples, on the device; never empty."""
     inputs: Tensor
+    """Of these samples; where batches are filled up, others follow, which do not count."""
     counts: bool
     """False for a stand-in: this process had no sample left, but must take part in the step."""
     total: int
@@ -45,6 +47,9 @@ class Batches:
     workers: int = 0
     least: int = 1
     """Samples that a batch needs; where fewer are left at the end, they join the one before."""
+    filled: bool = False
+    """Whether a smaller batch gets inputs of others, so that all are of one size: a GPU chooses or
+    compiles kernels for each size of a batch of images, which may take longer than an epoch."""
 
     def __len__(self) -> int:
         full, left = divmod(len(self.rows), self.size)
@@ -68,8 +73,9 @@ class Batches:
         mine = [
             share if len(share) else rows[:1] for share, rows in zip(shares, globals_, strict=True)
         ]
+        fetched = [self._filled(index) for index in mine] if self.filled else mine
         for rows, index, share, inputs in zip(
-            globals_, mine, shares, self._fetch(mine), strict=True
+            globals_, mine, shares, self._fetch(fetched), strict=True
         ):
             yield Batch(
                 index=index.to(self.device),
@@ -77,6 +83,11 @@ class Batches:
                 counts=len(share) > 0,
                 total=len(rows),
             )
+
+    def _filled(self, index: Tensor) -> Tensor:
+        missing = max(0, math.ceil(self.size / self.world) - len(index))
+        others = self.rows.repeat(math.ceil(missing / len(self.rows)))
+        return torch.cat([index, others[:missing]])
 
     def _fetch(self, indices: list[Tensor]) -> Iterator[Tensor]:
         if isinstance(self.inputs, Tensor):

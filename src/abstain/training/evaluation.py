@@ -27,7 +27,7 @@ def evaluate(
     model.eval()
     figures = torch.zeros(2, len(labels), dtype=torch.float64, device=labels.device)
     for batch in batches.in_order():
-        logits = learner.logits(batch.inputs, model)
+        logits = learner.logits(batch, model)
         seen = len(logits) if batch.counts else 0
         index, logits = batch.index[:seen], logits[:seen]
         given = labels[index]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from abstain.data import Encoder
 from abstain.training.averaging import Averaged
+from abstain.training.batches import Batch
 from abstain.training.optim import make_optimizer, make_schedule
 from abstain.training.parts import Parts
 from abstain.training.recipe import Recipe
@@ -57,8 +58,8 @@ class Learner:
             accelerator.device.type, enabled=layout.precision == "fp16"
         )
 
-    def logits(self, inputs: Tensor, model: torch.nn.Module | None = None) -> Tensor:
-        """Outputs for a batch of stored inputs: of the model in training, or of another one."""
+    def logits(self, batch: Batch, model: torch.nn.Module | None = None) -> Tensor:
+        """Outputs for the samples of a batch: of the model in training, or of another one."""
         model = model or self.model
 
         def answer(part: Tensor) -> Tensor:
@@ -67,7 +68,9 @@ class Learner:
                 logits: Tensor = model(part)
             return logits
 
-        return self.parts(answer, inputs)
+        logits = self.parts(answer, batch.inputs)
+        count = len(batch.index)  # what fills a batch up does not count
+        return logits if logits.shape[-2] == count else logits[..., :count, :]
 
     def step(self, loss: Tensor) -> None:
         """Move the weights against the gradient of a loss."""

@@ -148,7 +148,7 @@ class Loop:
     def _step(self, batch: Batch) -> None:
         task = self.task
         given = task.given[batch.index]
-        logits = self.learner.logits(batch.inputs)
+        logits = self.learner.logits(batch)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
         total, logits, losses = self.objective.judge(
             logits, given, self.position.epoch, batch.index

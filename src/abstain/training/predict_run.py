@@ -193,6 +193,7 @@ class FinishedRun:
             size=_BATCH,
             seed=0,
             device=self.device,
+            filled=self.device.type == "cuda" and self.encoder.sees == "image",
             # Processes that decode are worth starting only for more than a moment's work.
             workers=min(4, os.cpu_count() or 1) if lazy and len(data) > 8 * _BATCH else 0,
         )
@@ -203,7 +204,8 @@ class FinishedRun:
             _bar(len(data), data.name, show=show) as advance,
         ):
             for batch in batches.in_order():
-                parts.append(self.model(self.encoder.to_model(batch.inputs)).float().cpu())
+                logits = self.model(self.encoder.to_model(batch.inputs))
+                parts.append(logits[: len(batch.index)].float().cpu())
                 advance(batch.total)
         return torch.cat(parts)
 

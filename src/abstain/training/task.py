@@ -61,6 +61,7 @@ def make_task(
             device=state.device,
             rank=state.process_index,
             world=state.num_processes,
+            filled=state.device.type == "cuda" and encoder.sees == "image",
             workers=0 if isinstance(inputs, torch.Tensor) else min(4, os.cpu_count() or 1),
         )
 
