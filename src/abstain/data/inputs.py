@@ -1,7 +1,8 @@
 """Inputs of any source, in memory or lazy: read in blocks, checked, fingerprinted."""
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from abstain.errors import DataError
 from abstain.support.wording import many, some
 
 BLOCK = 1 << 14
+_HASHED = 1 << 10
 
 
 def blocks(inputs: Inputs) -> Iterator[Tensor]:
@@ -35,6 +37,14 @@ def take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
     several = getattr(inputs, "__getitems__", None)
     taken: Sequence[object] = several(indices) if several else [inputs[i] for i in indices]
     return taken
+
+
+def resident(inputs: Inputs, device: torch.device) -> Inputs:
+    """Inputs on the device if they are a tensor that fits there; else as they are."""
+    if not isinstance(inputs, Tensor) or device.type != "cuda":
+        return inputs
+    free, _ = torch.cuda.mem_get_info(device)
+    return inputs.to(device) if inputs.nbytes < free // 2 else inputs
 
 
 def check_finite(
@@ -81,10 +91,16 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     (True, False)
     """
     parts = [data, *(data.of_texts(name) for name in data.texts)]
-    samples = map(b"\0".join, zip(*(_plain(part) for part in parts), strict=True))
-    plain = (sample or b" %d" % k for k, sample in enumerate(samples))
-    digests = (blake2b(sample, digest_size=8).digest() for sample in plain)
-    return np.frombuffer(b"".join(digests), dtype=np.int64)
+
+    def digests(start: int) -> bytes:
+        rows = range(start, min(start + _HASHED, len(data)))
+        samples = map(b"\0".join, zip(*(_plain(part, rows) for part in parts), strict=True))
+        plain = (sample or b" %d" % row for row, sample in zip(rows, samples, strict=True))
+        return b"".join(sha256(sample).digest()[:8] for sample in plain)
+
+    with ThreadPoolExecutor() as threads:  # files are read, and bytes hashed, without Python's lock
+        found = b"".join(threads.map(digests, range(0, len(data), _HASHED)))
+    return np.frombuffer(found, dtype=np.int64)
 
 
 def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
@@ -108,9 +124,9 @@ def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
                 yield np.asarray(sample).tobytes()
 
 
-def _plain(data: LabeledData) -> Iterator[bytes]:
+def _plain(data: LabeledData, rows: range) -> Iterator[bytes]:
     """Texts without case and spacing; anything else as it is."""
-    for content in contents(data, range(len(data))):
+    for content in contents(data, rows):
         if data.kind == "text":
             text = content.decode("utf-8", "surrogatepass")
             yield " ".join(text.lower().split()).encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import Inputs
-from abstain.data.inputs import blocks
+from abstain.data.inputs import blocks, resident
 from abstain.support.optimizers import AdamW
 
 FOLDS = 5
@@ -36,7 +36,7 @@ def out_of_sample(
         given: (N,) labels.
         num_classes: How many classes there are.
         seed: Of folds and order.
-        device: Where to compute; by default where the features lie.
+        device: Where to compute; a GPU if there is one.
 
     >>> rows = torch.eye(2).repeat(50, 1) + 0.1 * torch.randn(100, 2)
     >>> given = torch.arange(100) % 2
@@ -46,7 +46,8 @@ def out_of_sample(
     (torch.Size([100, 2]), True)
     """
     generator = torch.Generator().manual_seed(seed)
-    device = device or (features.device if isinstance(features, Tensor) else torch.device("cpu"))
+    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    features = resident(features, device)
     fold = folds_of(given.cpu(), generator).to(device)
     given = given.to(device)
     mean, std = _moments(features)

@@ -127,11 +127,3 @@ def epoch_order(rows: Tensor, seed: int, epoch: int) -> Tensor:
 def _leave_interrupts_to_the_loop(_worker: int) -> None:
     """Ctrl-C reaches every process of a terminal; a worker has nothing to save, and is needed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def resident(inputs: Inputs, device: torch.device) -> Inputs:
-    """Encoded inputs on the device if they are a tensor that fits there; else as they are."""
-    if not isinstance(inputs, Tensor) or device.type != "cuda":
-        return inputs
-    free, _ = torch.cuda.mem_get_info(device)
-    return inputs.to(device) if inputs.nbytes < free // 2 else inputs

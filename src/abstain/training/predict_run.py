@@ -16,11 +16,12 @@ from abstain.data import Encoder, LabeledData, load
 from abstain.data.class_labels import settle
 from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.data.features import is_feature_file
+from abstain.data.inputs import resident
 from abstain.data.readers.splits import canonical
 from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
-from abstain.training.batches import Batches, resident
+from abstain.training.batches import Batches
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
 from abstain.training.run_folder import RunFolder

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from abstain.data import Encoder, LabeledData
+from abstain.data.inputs import resident
 from abstain.errors import AbstainError
-from abstain.training.batches import Batches, resident
+from abstain.training.batches import Batches
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.recipe import Recipe
 
