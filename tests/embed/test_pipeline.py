@@ -138,3 +138,36 @@ def test_arrays_are_images_too():
         pipeline = Pipeline(Arrays(3), backbone(Mean()), CPU, threads, Cost())
         ((_, features),) = pipeline.features([range(3)])
     torch.testing.assert_close(features[:, 0].float(), torch.arange(3) / 255, atol=1e-3, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [5, 300])
+def test_a_gpu_gives_the_features_of_a_cpu(count):
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 7, 3), torch.nn.ReLU(), Mean())
+    found = {}
+    for device in ("cpu", "cuda"):
+        with reading_threads() as threads:
+            files = Files(count)
+            pipeline = Pipeline(files, backbone(network), torch.device(device), threads, Cost())
+            ((_, features),) = pipeline.features([range(count)])
+        found[device] = features.cpu().float()
+    torch.testing.assert_close(found["cuda"], found["cpu"], atol=0.02, rtol=0.02)
+    assert set(network[-1].sizes[-1:]) == {256}
+
+
+@pytest.mark.gpu
+def test_a_gpu_with_too_little_memory_gets_smaller_batches(caplog):
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 512, 1), mean := Mean())
+    large = ImageBackbone("net", "net", network, size=224)
+    torch.cuda.set_per_process_memory_fraction(4e9 / torch.cuda.mem_get_info()[1])
+    try:
+        with reading_threads() as threads:
+            pipeline = Pipeline(Files(256), large, torch.device("cuda"), threads, Cost())
+            ((_, features),) = pipeline.features([range(256)])
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert features.shape == (256, 512)
+    assert features.isfinite().all()
+    assert max(mean.sizes) < 256
+    assert "the device has too little memory: batches of" in caplog.text

@@ -104,6 +104,23 @@ def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, t
     small.assert_same_weights(trained.model.state_dict(), repeated.model.state_dict())
 
 
+@pytest.mark.gpu
+def test_a_gpu_tries_it_without_being_told(photos, backbone, tmp_path):
+    sizes = "assert len(images) == 16"  # the last batch is filled up
+    trained = train(
+        photos,
+        Recipe.of("auto", batch=16, learning_rate=0.1),
+        backbone=backbone(BLIND, sizes),
+        test=photos,
+        folder=tmp_path / "a",
+    )
+    assert trained.finetuning.chosen == "fine-tuned"
+    assert (trained.recipe.precision, trained.recipe.memory_format) == ("bf16", "channels-last")
+    assert trained.history.epochs[-1]["test_accuracy"] > 0.8
+    predicted = predict_from(tmp_path / "a", photos, compare=True)
+    assert (predicted.predicted == predicted.given).mean() > 0.8
+
+
 def test_frozen_features_are_kept_where_few_steps_spoil_them(photos, backbone, tmp_path):
     few = recipe(batch=100, learning_rate=0.01)
     trained = train(photos, few, backbone=backbone(SEEING), budget=600, folder=tmp_path / "a")
