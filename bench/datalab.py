@@ -1,7 +1,7 @@
 """Planted duplicates, outliers, dark and blurry images: `abstain.checks` and cleanlab's Datalab.
 
     python bench/datalab.py --data-dir DATA     measure, and write results/datalab.json
-    python bench/datalab.py --data-dir DATA --scale    only how long neighbours take
+    python bench/datalab.py --data-dir DATA --scale    only how long neighbours take, here
     python bench/datalab.py --report            write the tables of docs/checks.md from it
 
 DATA holds `real/` and `cifar10/` as for `bench/cases.py`, `imdb/` and `mnist/`. Both are given the
@@ -28,7 +28,7 @@ from planted_faults import BACKBONES, planted
 from sklearn.metrics import average_precision_score, f1_score
 
 from abstain.checks.check import check
-from abstain.checks.neighbours import EXACT_UP_TO, Index
+from abstain.checks.neighbours import ALL_UP_TO, EXACT_UP_TO, Index
 from abstain.data import LabeledData, load
 from abstain.data.contract import NumberedIds
 from abstain.embed.embedding import embed
@@ -57,6 +57,7 @@ FAULTS = {
 }
 SIZES = (25_000, 50_000, 100_000, 200_000, 1_000_000)
 COPIES = 1_000
+CPU = "2 CPU cores"
 MARKS = {x: (f"<!-- {x}: bench/datalab.py -->\n", "<!-- end -->\n") for x in ("faults", "scale")}
 
 
@@ -142,6 +143,13 @@ def noisy(rows, part, rng):
     return unit(rows + np.float32(part / np.sqrt(rows.shape[1])) * noise)
 
 
+def device():
+    """Where neighbours are searched, and how the table calls it."""
+    if torch.cuda.is_available():
+        return "cuda", torch.cuda.get_device_name().removeprefix("NVIDIA ")
+    return "cpu", CPU
+
+
 def scale(size, data_dir, queries=1_000):
     """Seconds for the ten neighbours of every sample, and how many of the right ones are found."""
     rows = sentences(size, data_dir)
@@ -154,8 +162,11 @@ def scale(size, data_dir, queries=1_000):
     right = near.topk(10).indices.numpy()
     recall = (right[:, :, None] == found.index[some][:, None]).any(axis=2).mean()
     copies = (found.index[-COPIES:] == np.arange(COPIES)[:, None]).any(axis=1).mean()
-    line = {"samples": size, "columns": rows.shape[1],
-            "by": "all" if size <= EXACT_UP_TO else "cells",
+    kind, name = device()
+    by = (
+        "all" if size <= EXACT_UP_TO[kind] else "components" if size <= ALL_UP_TO[kind] else "cells"
+    )
+    line = {"samples": size, "columns": rows.shape[1], "by": by, "device": name,
             "seconds": round(wall, 1), "cpu_seconds": round(cpu, 1),
             "recall": round(float(recall), 4), "copies": round(float(copies), 4)}  # fmt: skip
     print(json.dumps(line), flush=True)
@@ -188,15 +199,15 @@ def _line(about, mine, other):
 
 def scale_table(result):
     """Seconds by number of samples."""
-    head = ("samples × columns", "by", "seconds", "CPU seconds", "of the ten nearest found",
+    head = ("samples × columns", "on", "by", "seconds", "CPU seconds", "of the ten nearest found",
             "of the copies found")  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     lines += [
-        f"| {x['samples']:,} × {x['columns']} | {x['by']} | {x['seconds']:.0f} | "
+        f"| {x['samples']:,} × {x['columns']} | {x['device']} | {x['by']} | {x['seconds']:.0f} | "
         f"{x['cpu_seconds']:.0f} | {x['recall']:.1%} | {x['copies']:.1%} |"
         for x in result["scale"]
     ]
-    last = result["scale"][-1]
+    last = [x for x in result["scale"] if x["device"] == CPU][-1]
     lines += [
         "",
         f"The aim for a million was 95% of the ten nearest within five minutes of two cores. "
@@ -232,9 +243,9 @@ def main():
         result["versions"] |= {x: version(x) for x in ("cleanlab", "scikit-learn", "numpy")}
     if not options.report and len(options.sets) == len(SETS):
         result["versions"]["torch"] = version("torch")
-        lines = {x["samples"]: x for x in result["scale"]}
-        lines |= {x: scale(x, options.data_dir) for x in options.scale or SIZES}
-        result["scale"] = [lines[x] for x in SIZES if x in lines]
+        made = [scale(x, options.data_dir) for x in options.scale or SIZES]
+        lines = {(x["device"], x["samples"]): x for x in result["scale"] + made}
+        result["scale"] = [lines[x] for x in sorted(lines)]
     parts = [f"{json.dumps(x)}: {json.dumps(result[x])}" for x in ("versions", "seed")]
     for name in ("cases", "scale"):
         parts += [f'"{name}": [\n' + ",\n".join(map(json.dumps, result[name])) + "\n]"]

@@ -56,7 +56,7 @@ def test_blocks_change_nothing(monkeypatch):
     rows = clustered(1000)
     rows[200:800] = 0  # one large cell
     at_once = Cells(rows).nearest(rows, 5)
-    monkeypatch.setattr(cells, "PRODUCTS", 5000)
+    monkeypatch.setitem(cells.PRODUCTS, "cpu", 5000)
     monkeypatch.setattr(cells, "_AT_ONCE", 300)
     in_parts = Cells(rows).nearest(rows, 5)
     for found in (at_once, in_parts):

@@ -16,7 +16,7 @@ _ASKED = 80
 _ROUNDS, _FITTED = 3, 16
 """Of k-means, and rows per cell by which it is fitted."""
 _AT_ONCE = 1 << 17
-PRODUCTS = 1 << 26
+PRODUCTS = {"cpu": 1 << 23, "cuda": 1 << 29}
 """Held in memory at a time, of 4 bytes each."""
 
 
@@ -33,8 +33,8 @@ class Cells:
         self.rows = rows
         self.halves = rows.square().sum(dim=1) / 2
         self.centres = _k_means(rows, max(1, len(rows) // _SIZE))
-        own = self._cells_near(rows, 1)[:, 0]
-        self.members = self._by_cell(own)
+        own = _nearest_cells(rows, self.centres, 1)[:, 0]
+        self.members = _by_cell(own, len(self.centres))
 
     def nearest(self, queries: Tensor, k: int) -> Tensor:
         """(M, k) the nearest rows that were met; (N, 2k) for the rows themselves, some twice.
@@ -42,11 +42,11 @@ class Cells:
         The second half then are rows that met these, rather than being met by them.
         """
         own = queries is self.rows
-        best = _Best(len(queries), k)
-        met_by = _Best(len(self.rows), k) if own else None
+        best = _Best(len(queries), k, queries.device)
+        met_by = _Best(len(self.rows), k, queries.device) if own else None
         for begin in range(0, len(queries), _AT_ONCE):
             block = queries[begin : begin + _AT_ONCE]
-            near = self._cells_near(block, min(_ASKED, len(self.centres)))
+            near = _nearest_cells(block, self.centres, min(_ASKED, len(self.centres)))
             self._meet(block, near[:, :1], begin, best, None)  # so that the others are measured
             self._meet(block, near[:, 1:], begin, best, met_by)
         return best.index if met_by is None else torch.cat([best.index, met_by.index], dim=1)
@@ -56,11 +56,13 @@ class Cells:
     ) -> None:
         """Compare queries with the rows of some cells, one cell after the other."""
         halves = block.square().sum(dim=1) / 2
-        for members, places in zip(self.members, self._by_cell(near.flatten()), strict=True):
+        most = PRODUCTS[block.device.type]
+        asked = _by_cell(near.flatten(), len(self.centres))
+        for members, places in zip(self.members, asked, strict=True):
             if not len(places) or not len(members):
                 continue
             # A cell of identical rows may be large.
-            for part in torch.split(places, max(1, PRODUCTS // len(members))):
+            for part in torch.split(places, max(1, most // len(members))):
                 asking = part // near.shape[1]
                 rows = asking + begin
                 # Half the squared distance, less than 0.
@@ -71,25 +73,14 @@ class Cells:
                     least = torch.maximum(best.least[members], met_by.least[members])
                     met_by.take(members, rows, nearness.T, least)
 
-    def _by_cell(self, cell: Tensor) -> tuple[Tensor, ...]:
-        """The places at which each cell stands."""
-        counts = torch.bincount(cell, minlength=len(self.centres)).tolist()
-        return torch.split(torch.argsort(cell, stable=True), counts)
-
-    def _cells_near(self, rows: Tensor, number: int) -> Tensor:
-        halves = self.centres.square().sum(dim=1) / 2
-        parts = (rows[k : k + 4096] for k in range(0, len(rows), 4096))
-        found = (torch.addmm(-halves, part, self.centres.T).topk(number).indices for part in parts)
-        return torch.cat([*found])
-
 
 class _Best:
     """The nearest k that each of some rows has met so far."""
 
-    def __init__(self, size: int, k: int) -> None:
-        self.nearness = torch.full((size, k), -torch.inf)
-        self.index = torch.zeros((size, k), dtype=torch.int64)
-        self.least = torch.full((size,), -torch.inf)
+    def __init__(self, size: int, k: int, device: torch.device) -> None:
+        self.nearness = torch.full((size, k), -torch.inf, device=device)
+        self.index = torch.zeros((size, k), dtype=torch.int64, device=device)
+        self.least = torch.full((size,), -torch.inf, device=device)
         """What another one must exceed to be among them."""
 
     def take(self, rows: Tensor, others: Tensor, nearness: Tensor, least: Tensor) -> None:
@@ -107,19 +98,29 @@ class _Best:
         self.least[rows] = top.values.amin(dim=1)
 
 
+def _by_cell(cell: Tensor, cells: int) -> tuple[Tensor, ...]:
+    """The places at which each cell stands."""
+    counts = torch.bincount(cell, minlength=cells).tolist()
+    return torch.split(torch.argsort(cell, stable=True), counts)
+
+
 def _k_means(rows: Tensor, cells: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    part = rows[torch.randperm(len(rows), generator=generator)[: cells * _FITTED]]
+    chosen = torch.randperm(len(rows), generator=generator)[: cells * _FITTED]
+    part = rows[chosen.to(rows.device)]
     centres = part[:cells].clone()
     for _ in range(_ROUNDS):
-        halves = centres.square().sum(dim=1) / 2
-        own = torch.cat(
-            [
-                torch.addmm(-halves, part[k : k + 4096], centres.T).argmax(dim=1)
-                for k in range(0, len(part), 4096)
-            ]
+        own = _nearest_cells(part, centres, 1)[:, 0]
+        members = _by_cell(own, cells)
+        means = (
+            part[x].mean(dim=0) if len(x) else centre
+            for x, centre in zip(members, centres, strict=True)
         )
-        sums = torch.zeros_like(centres).index_add_(0, own, part)
-        counts = torch.bincount(own, minlength=cells)[:, None]
-        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+        centres = torch.stack([*means])
     return centres
+
+
+def _nearest_cells(rows: Tensor, centres: Tensor, number: int) -> Tensor:
+    halves = centres.square().sum(dim=1) / 2
+    parts = (torch.addmm(-halves, part, centres.T) for part in torch.split(rows, 4096))
+    return torch.cat([x.topk(number).indices for x in parts])

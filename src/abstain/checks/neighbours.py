@@ -1,8 +1,11 @@
-"""Nearest neighbours: exact up to 100,000 samples, those in the nearest cells above."""
+"""Nearest neighbours: candidates by products of matrices, the nearest of these by distances.
 
-from collections.abc import Callable
+Few samples are compared with all others in all columns, more of them in the main components only,
+and many with those of the nearest cells.
+"""
+
+import logging
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -13,15 +16,19 @@ from abstain.checks.found import Floats, Ints
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 
+_log = logging.getLogger(__name__)
 NEIGHBOURS = 10
-EXACT_UP_TO = 100_000
-"""Samples; the cost of exact search grows with their square."""
+EXACT_UP_TO = {"cpu": 20_000, "cuda": 1_000_000}
+"""Samples that are compared in all columns; the cost grows with their square."""
+ALL_UP_TO = {"cpu": 100_000, "cuda": 1_000_000}
+"""Samples that are compared with all others: above the former, in the main components."""
 _FEW = 10
 """Columns."""
-_AT_ONCE = 1 << 14
-_SPARE = 6
-"""Candidates beyond the k that are asked for: products in single precision confuse some."""
-_Search: TypeAlias = Callable[[Floats, int], Ints]
+_COLUMNS, _SPARE = 256, 22
+"""Main components by which candidates are found, and how many beyond the k are asked for. They find
+99.8% of the nearest by EfficientNet-Lite2, of 4,100 images of CIFAR-10 and 3,075 of MNIST."""
+_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}
+"""Differences held in memory at a time: on a CPU, in its caches."""
 
 
 @dataclass(frozen=True)
@@ -67,27 +74,18 @@ def rows_of(features: Tensor | Features) -> Floats:
     return unit
 
 
-@dataclass(frozen=True)
 class Index:
-    """Rows to be searched, built once."""
+    """Rows to be searched, on a GPU if there is one that has the memory."""
 
-    rows: Floats
-    search: _Search
+    def __init__(self, rows: Floats, device: torch.device) -> None:
+        self.rows = rows
+        self._device = device
+        self._search: _Search | None = None
 
     @classmethod
-    def of(cls, rows: Floats) -> "Index":
+    def of(cls, rows: Floats, device: torch.device | None = None) -> "Index":
         """By what is quick for so many rows."""
-        table = torch.from_numpy(rows)
-        middle = table.mean(dim=0)  # far from the origin, products would lose digits
-        table = table - middle
-        nearest = (_All if len(rows) <= EXACT_UP_TO else Cells)(table).nearest
-
-        def search(queries: Floats, k: int) -> Ints:
-            moved = table if queries is rows else torch.from_numpy(queries) - middle
-            found: Ints = nearest(moved, k).numpy()
-            return found
-
-        return cls(rows, search)
+        return cls(rows, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
     def neighbours(self, k: int = NEIGHBOURS) -> Neighbours:
         """Of each row, the nearest others.
@@ -96,28 +94,74 @@ class Index:
         >>> found.index.tolist(), found.distance.tolist()
         ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
         """
-        own = np.arange(len(self.rows))
-        return self._nearest(self.search(self.rows, k + 1), self.rows, k, own)
+        return self._nearest(None, k)
 
     def nearest_to(self, queries: Floats, k: int = NEIGHBOURS) -> Neighbours:
         """Of each query, the nearest rows."""
-        return self._nearest(self.search(queries, min(k, len(self.rows))), queries, k)
+        return self._nearest(queries, min(k, len(self.rows)))
 
-    def _nearest(self, index: Ints, queries: Floats, k: int, own: Ints | None = None) -> Neighbours:
+    def _nearest(self, queries: Floats | None, k: int) -> Neighbours:
+        try:
+            self._search = self._search or _Search(torch.from_numpy(self.rows).to(self._device))
+            return self._search.nearest(queries, k)
+        except torch.OutOfMemoryError:
+            if self._device.type == "cpu":
+                raise
+        _log.warning("the GPU has too little memory: neighbours are looked for on the CPU")
+        self._device, self._search = torch.device("cpu"), None
+        torch.cuda.empty_cache()
+        return self._nearest(queries, k)
+
+
+class _Search:
+    """Candidates by products of matrices, then the nearest of these by all columns."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self.middle = rows.mean(dim=0)  # far from the origin, products would lose digits
+        size, device = len(rows), rows.device.type
+        self.basis = None if size <= EXACT_UP_TO[device] else _main_directions(rows - self.middle)
+        self.candidates = (_All if size <= ALL_UP_TO[device] else Cells)(self._leading(rows))
+
+    def nearest(self, queries: Floats | None, k: int) -> Neighbours:
+        """Of each query; without, of each row the nearest others."""
+        if queries is None:
+            own = torch.arange(len(self.rows), device=self.rows.device)
+            found = self.candidates.nearest(self.candidates.rows, k + 1)
+            return self._ranked(found, self.rows, k, own)
+        asking = torch.from_numpy(queries).to(self.rows.device)
+        return self._ranked(self.candidates.nearest(self._leading(asking), k), asking, k)
+
+    def _leading(self, rows: Tensor) -> Tensor:
+        moved = rows - self.middle
+        return moved if self.basis is None else moved @ self.basis
+
+    def _ranked(
+        self, index: Tensor, queries: Tensor, k: int, own: Tensor | None = None
+    ) -> Neighbours:
         """The nearest k of the candidates, by distances anew, as products lose digits."""
-        index = np.sort(index, axis=1)
-        distance = np.empty(index.shape, np.float32)
-        for begin in range(0, len(index), _AT_ONCE // index.shape[1]):
-            part = slice(begin, begin + _AT_ONCE // index.shape[1])
+        index = index.sort(dim=1).values
+        distance = torch.empty(index.shape, device=index.device)
+        step = max(1, _NUMBERS[index.device.type] // (index.shape[1] * queries.shape[1]))
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
             difference = self.rows[index[part]] - queries[part, None]
-            distance[part] = np.sqrt(np.einsum("nkd,nkd->nk", difference, difference))
-        distance[:, 1:][index[:, 1:] == index[:, :-1]] = np.inf
+            distance[part] = torch.linalg.vector_norm(difference, dim=2)
+        distance[:, 1:][index[:, 1:] == index[:, :-1]] = torch.inf
         if own is not None:
-            distance[index == own[:, None]] = np.inf
-        order = np.argsort(distance, axis=1, kind="stable")[:, :k]
+            distance[index == own[:, None]] = torch.inf
+        distance, order = distance.sort(dim=1, stable=True)
         return Neighbours(
-            np.take_along_axis(index, order, 1), np.take_along_axis(distance, order, 1)
+            index.gather(1, order[:, :k]).cpu().numpy(), distance[:, :k].cpu().numpy()
         )
+
+
+def _main_directions(rows: Tensor) -> Tensor | None:
+    """(columns, `_COLUMNS`) in which rows around 0 are most spread; None for fewer columns."""
+    if rows.shape[1] <= _COLUMNS:
+        return None
+    directions: Tensor = torch.linalg.eigh(rows.T @ rows).eigenvectors
+    return directions[:, -_COLUMNS:]
 
 
 class _All:
@@ -128,8 +172,8 @@ class _All:
 
     def nearest(self, queries: Tensor, k: int) -> Tensor:
         """(M, k and some more) the nearest rows of each query, in any order."""
-        most = min(k + _SPARE, len(self.rows))
-        step = max(1, PRODUCTS // len(self.rows))
+        step = max(1, PRODUCTS[queries.device.type] // len(self.rows))
         blocks = (queries[begin : begin + step] for begin in range(0, len(queries), step))
         nearness = (torch.addmm(-self.halves, block, self.rows.T) for block in blocks)
+        most = min(k + _SPARE, len(self.rows))
         return torch.cat([x.topk(most, sorted=False).indices for x in nearness])
