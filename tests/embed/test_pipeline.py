@@ -40,7 +40,7 @@ class Files:
     def __getitem__(self, index):
         self.threads.add(threading.get_ident())
         time.sleep(self.seconds)
-        return torch.full((3, 4, 4), index, dtype=torch.uint8)
+        return torch.full((3, 4, 4), index % 256, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

@@ -1,16 +1,16 @@
 import pytest
 import torch
 
-from abstain.embed.shards import SHARD, Features, Store, is_whole, write_shard
+from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
 
 
 def test_a_shard_is_read_as_it_was_written(tmp_path):
     rows = torch.randn(3, 4)
-    path = Store(tmp_path, "net").path([b"a", b"b", b"c"])
+    path = Store(tmp_path, "net").path([digests_of([b"a", b"b"]), digests_of([b"c"])])
     assert not is_whole(path)
     write_shard(path, rows)
     assert is_whole(path)
-    assert Store(tmp_path, "net").path([b"a", b"b", b"c"]) == path
+    assert Store(tmp_path, "net").path([digests_of([b"a", b"b", b"c"])]) == path
     features = Features((path,), 3, 4)
     torch.testing.assert_close(features.in_memory(), rows, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(features[1], rows[1], rtol=1e-3, atol=1e-3)
@@ -24,12 +24,12 @@ def test_a_shard_is_read_as_it_was_written(tmp_path):
     [("other", [b"a", b"b"]), ("net", [b"b", b"a"]), ("net", [b"ab", b""])],
 )
 def test_another_backbone_or_other_samples_have_another_shard(tmp_path, identity, contents):
-    made = Store(tmp_path, "net").path([b"a", b"b"])
-    assert Store(tmp_path, identity).path(contents) != made
+    made = Store(tmp_path, "net").path([digests_of([b"a", b"b"])])
+    assert Store(tmp_path, identity).path([digests_of(contents)]) != made
 
 
 def test_a_shard_cut_short_is_not_whole(tmp_path, caplog):
-    path = Store(tmp_path, "net").path([b"a"])
+    path = Store(tmp_path, "net").path([digests_of([b"a"])])
     write_shard(path, torch.zeros(1, 64))
     path.write_bytes(path.read_bytes()[:-10])
     assert not is_whole(path)

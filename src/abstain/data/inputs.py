@@ -94,27 +94,33 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
 
     def digests(start: int) -> bytes:
         rows = range(start, min(start + _HASHED, len(data)))
-        samples = map(b"\0".join, zip(*(_plain(part, rows) for part in parts), strict=True))
-        plain = (sample or b" %d" % row for row, sample in zip(rows, samples, strict=True))
-        return b"".join(sha256(sample).digest()[:8] for sample in plain)
+        plain = (_plain(part, rows) for part in parts)
+        samples = next(plain) if len(parts) == 1 else map(b"\0".join, zip(*plain, strict=True))
+        named = zip(rows, samples, strict=True)
+        return b"".join(sha256(x if len(x) else b" %d" % row).digest()[:8] for row, x in named)
 
-    with ThreadPoolExecutor() as threads:  # files are read, and bytes hashed, without Python's lock
-        found = b"".join(threads.map(digests, range(0, len(data), _HASHED)))
+    starts = range(0, len(data), _HASHED)
+    if hasattr(data.inputs, "encoded"):  # files are read without Python's lock
+        with ThreadPoolExecutor() as threads:
+            found = b"".join(threads.map(digests, starts))
+    else:
+        found = b"".join(map(digests, starts))
     return np.frombuffer(found, dtype=np.int64)
 
 
-def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
+def contents(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
     """What each of some samples in a row is, in bytes; images that are decoded lazily by file."""
     inputs = data.inputs
     encoded = getattr(inputs, "encoded", None)  # as lazy images have it
     if encoded is not None:
         yield from map(encoded, rows)
     elif isinstance(inputs, Tensor):
-        yield from (row.tobytes() for row in inputs[rows.start : rows.stop].contiguous().numpy())
+        block = inputs[rows.start : rows.stop].contiguous().numpy()
+        yield from (row.data for row in block.reshape(len(rows), -1))
     elif (as_tensor := getattr(inputs, "as_tensor", None)) is not None:  # as lazy tables have it
         for start in rows[::BLOCK]:
             block = as_tensor(range(start, min(start + BLOCK, rows.stop)))
-            yield from (row.tobytes() for row in block.numpy())
+            yield from (row.data for row in block.numpy())
     else:
         for index in rows:
             sample = inputs[index]
@@ -124,11 +130,11 @@ def contents(data: LabeledData, rows: range) -> Iterator[bytes]:
                 yield np.asarray(sample).tobytes()
 
 
-def _plain(data: LabeledData, rows: range) -> Iterator[bytes]:
+def _plain(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
     """Texts without case and spacing; anything else as it is."""
     for content in contents(data, rows):
         if data.kind == "text":
-            text = content.decode("utf-8", "surrogatepass")
+            text = str(content, "utf-8", "surrogatepass")
             yield " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
         else:
             yield content

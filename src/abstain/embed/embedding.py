@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -28,14 +29,16 @@ from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
 from abstain.embed.backbone import Backbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
-from abstain.embed.shards import SHARD, Features, Store, is_whole, write_shard
+from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
 from abstain.errors import AbstainError
 from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
 _TIMED = {"cuda": 256, "cpu": 16}
-_AHEAD = 4
-"""Shards that are looked up, and written, while the network works on one."""
+_HASHED, _AHEAD = 128, 64
+"""Samples that a thread hashes at once; how often, while the network works on others."""
+_WRITTEN = 4
+"""Shards that are written meanwhile."""
 
 
 def embed(
@@ -75,8 +78,10 @@ def embed(
     ):
 
         def missing() -> Iterator[range]:
-            names = in_order(threads, lambda rows: store.path(contents(data, rows)), ranges, _AHEAD)
-            for rows, path in zip(ranges, names, strict=True):
+            parts = (range(x, min(x + _HASHED, len(data))) for x in range(0, len(data), _HASHED))
+            hashed = in_order(threads, lambda part: digests_of(contents(data, part)), parts, _AHEAD)
+            for rows in ranges:
+                path = store.path(islice(hashed, math.ceil(len(rows) / _HASHED)))
                 shards.append(path)
                 if is_whole(path):
                     advance(len(rows))
@@ -90,7 +95,7 @@ def embed(
             return len(rows)
 
         made = Pipeline(data.inputs, backbone, device, threads, cost).features(missing())
-        for count in in_order(writer, write, made, _AHEAD):
+        for count in in_order(writer, write, made, _WRITTEN):
             advance(count)
     if isinstance(backbone, TextBackbone) and backbone.longer > longer:
         _log.warning(

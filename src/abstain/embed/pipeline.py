@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -34,15 +34,15 @@ class Cost:
 
     made: int = 0
     """Samples whose features were not there yet."""
-    waiting: float = 0.0
-    """Seconds in which the network waited for decoded samples."""
+    seconds: float = 0.0
+    """What they took."""
     network: float = 0.0
-    """Seconds in which it worked."""
+    """What the network alone would have taken for them, by its fastest batch."""
 
     @property
     def limit(self) -> str:
-        """What took the longer."""
-        return "decoding" if self.waiting > self.network else "the network"
+        """What the time was needed for."""
+        return "the network" if self.network > self.seconds / 2 else "decoding"
 
 
 class Pipeline:
@@ -73,20 +73,17 @@ class Pipeline:
         """The features of samples in a row (float16, on the device), for each row of samples."""
         read = in_order(self._threads, self._read, self._parts(wanted), ahead=2 * threads_to_read())
         made: list[Tensor] = []
-        while True:
-            began = time.perf_counter()
-            batch = self._next_batch(read)
-            self._cost.waiting += time.perf_counter() - began
-            if batch is None:
-                return
-            rows, at_end, samples = batch
-            began = time.perf_counter()
-            made.append(self._computed(samples).half())
-            self._cost.made += len(samples)
+        count, began, clock = 0, time.perf_counter(), _Clock(self._device)
+        for rows, at_end, samples in self._batches(read):
+            with clock.batch(len(samples)):
+                made.append(self._computed(samples).half())
+            count += len(samples)
             if at_end:
                 features, made = torch.cat(made), []
                 yield rows, features
-            self._cost.network += time.perf_counter() - began
+        self._cost.made += count
+        self._cost.seconds += time.perf_counter() - began
+        self._cost.network += clock.seconds_per_sample() * count
 
     def _parts(self, wanted: Iterable[range]) -> Iterator[tuple[range, range]]:
         """Samples that a thread reads at once, and to which row of samples they belong."""
@@ -107,9 +104,9 @@ class Pipeline:
             samples = images.pin_memory() if self._device.type == "cuda" else images
         return rows, own, samples
 
-    def _next_batch(
+    def _batches(
         self, read: Iterator[tuple[range, range, Samples]]
-    ) -> tuple[range, bool, Samples] | None:
+    ) -> Iterator[tuple[range, bool, Samples]]:
         """As much as the backbone is given at once, and whether a row of samples ends with it."""
         parts: list[Samples] = []
         for rows, own, samples in read:
@@ -119,13 +116,9 @@ class Pipeline:
             at_end = own.stop == rows.stop
             if at_end or sum(map(len, parts)) >= self._batch:
                 # Images come in parts, each on the device; texts at once.
-                is_image = isinstance(parts[0], Tensor)
-                return (
-                    rows,
-                    at_end,
-                    torch.cat(cast("list[Tensor]", parts)) if is_image else parts[0],
-                )
-        return None
+                are_parts = isinstance(samples, Tensor)
+                yield rows, at_end, torch.cat(cast("list[Tensor]", parts)) if are_parts else samples
+                parts = []
 
     def _computed(self, samples: Samples) -> Tensor:
         """Features, by halves where a batch does not fit into the memory of the device."""
@@ -144,6 +137,36 @@ class Pipeline:
                 "the device has too little memory: batches of %d from here on", self._batch
             )
             return self._computed(samples)
+
+
+class _Clock:
+    """How long batches take on a device, which a GPU measures itself: nobody waits for it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._begun: list[tuple[int, Any, Any]] = []
+
+    @contextmanager
+    def batch(self, samples: int) -> Iterator[None]:
+        begin = self._now()
+        yield
+        self._begun.append((samples, begin, self._now()))
+
+    def seconds_per_sample(self) -> float:
+        """Of the fastest batch."""
+        if self._on_gpu:
+            torch.cuda.synchronize()
+        return min((self._between(*ends) / size for size, *ends in self._begun), default=0.0)
+
+    def _now(self) -> Any:  # noqa: ANN401
+        if not self._on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _between(self, begin: Any, end: Any) -> float:  # noqa: ANN401
+        return float(begin.elapsed_time(end) / 1000 if self._on_gpu else end - begin)
 
 
 def features_of(samples: Samples, backbone: Backbone, device: torch.device, size: int) -> Tensor:
