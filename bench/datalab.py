@@ -47,8 +47,22 @@ SETS = {
     "noisyag": "news headlines",
     "md_offensive": "tweets *",
     "climate_fever": "claims on the climate *",
+    "defects_activemq": "defects of ActiveMQ, a table †",
+    "defects_lucene": "defects of Lucene, a table †",
+    "mammography": "mammography, a table †",
+    "lidc_nodules": "lung nodules, a table †",
+    "product_pairs": "pairs of products, a table †",
+    "breast_cancer": "breast cancer, a table †",
+    "diabetes": "diabetes, a table †",
+    "weak_trec": "questions †",
+    "politeness": "requests †",
+    "convabuse": "talks with a bot †",
+    "davidson_hate": "more tweets †",
+    "weak_agnews": "more headlines †",
+    "product_match": "products †",
 }
-"""Those with a star had no part in choosing thresholds."""
+"""Those with a star had no part in choosing thresholds, by those with a dagger the rule for
+outliers was decided."""
 FAULTS = {
     "near_duplicate": ("near duplicates", "duplicates"),
     "outlier": ("outliers", "outliers"),

@@ -87,6 +87,9 @@ def read(name, data_dir):
         return load(name, data_dir=data_dir)
     if name in ("breast_cancer", "digits", "iris", "wine"):
         return load(getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
+    if name == "diabetes":
+        rows, progress = sklearn.datasets.load_diabetes(return_X_y=True)
+        return load((rows, (progress > np.median(progress)).astype(int)))
     return load(data_dir / "real" / f"{name}.parquet", ignore="true")
 
 

@@ -12,10 +12,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FRACTION = 1 / 3
 """What is a third of the usual, or three times as much, is an issue."""
-_FENCE = 2.0
-"""Interquartile ranges above a quartile: planted outliers of 12 sets were found as well as by
-Tukey's 1.5, with a third of the false alarms. Sets kept out of that choice would have wanted less
-(docs/checks.md)."""
+_FENCE = 1 / 0.37 - 1
+"""Interquartile ranges above a quartile, as in cleanlab's Datalab."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def odd(measure: npt.ArrayLike) -> Found:
 
 
 def far_out(measure: npt.ArrayLike) -> Found:
-    """Issues are measures two interquartile ranges above the upper quartile.
+    """Issues are measures 1.7 interquartile ranges above the upper quartile.
 
     The score there is 0.5.
 

@@ -7,8 +7,8 @@ from abstain.checks.neighbours import Neighbours
 def outliers(neighbours: Neighbours) -> Found:
     """Samples whose mean squared distance to their neighbours is far out among those of all.
 
-    Only the farther half of the neighbours counts: a handful of outliers that are alike must not
-    hide each other. On the unit sphere the square is twice the cosine distance.
+    The rule is that of cleanlab's Datalab: on the unit sphere the square is twice the cosine
+    distance.
 
     >>> import numpy as np
     >>> from abstain.checks.neighbours import Index
@@ -17,5 +17,4 @@ def outliers(neighbours: Neighbours) -> Found:
     >>> bool(found.is_issue[99]), int(found.score.argmin())
     (True, 99)
     """
-    farther = neighbours.distance[:, neighbours.distance.shape[1] // 2 :]
-    return far_out((farther**2).mean(axis=1))
+    return far_out((neighbours.distance**2).mean(axis=1))
