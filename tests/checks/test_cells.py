@@ -1,8 +1,9 @@
 import pytest
 import torch
+from sklearn.cluster import KMeans
 
 from abstain.checks import cells
-from abstain.checks.cells import Cells
+from abstain.checks.cells import Cells, k_means, nearest_cells
 
 
 def clustered(size=4000, columns=24, seed=0):
@@ -66,3 +67,12 @@ def test_blocks_change_nothing(monkeypatch):
         (rows[x[:, :5]] - rows[:, None]).norm(dim=2).sort(dim=1).values for x in (at_once, in_parts)
     )
     torch.testing.assert_close(one, other)
+
+
+def test_centres_fit_nearly_as_well_as_those_of_scikit_learn():
+    rows = clustered()
+    centres = k_means(rows, 60, len(rows))
+    own = nearest_cells(rows, centres, 1)[:, 0]
+    torch.testing.assert_close(own, torch.cdist(rows, centres).argmin(dim=1))
+    other = KMeans(60, init="random", n_init=1, random_state=0).fit(rows.numpy())
+    assert float((rows - centres[own]).square().sum()) < 1.15 * other.inertia_

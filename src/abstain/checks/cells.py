@@ -32,8 +32,9 @@ class Cells:
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
         self.halves = rows.square().sum(dim=1) / 2
-        self.centres = _k_means(rows, max(1, len(rows) // _SIZE))
-        own = _nearest_cells(rows, self.centres, 1)[:, 0]
+        cells = max(1, len(rows) // _SIZE)
+        self.centres = k_means(rows, cells, cells * _FITTED)
+        own = nearest_cells(rows, self.centres, 1)[:, 0]
         self.members = _by_cell(own, len(self.centres))
 
     def nearest(self, queries: Tensor, k: int) -> Tensor:
@@ -46,7 +47,7 @@ class Cells:
         met_by = _Best(len(self.rows), k, queries.device) if own else None
         for begin in range(0, len(queries), _AT_ONCE):
             block = queries[begin : begin + _AT_ONCE]
-            near = _nearest_cells(block, self.centres, min(_ASKED, len(self.centres)))
+            near = nearest_cells(block, self.centres, min(_ASKED, len(self.centres)))
             self._meet(block, near[:, :1], begin, best, None)  # so that the others are measured
             self._meet(block, near[:, 1:], begin, best, met_by)
         return best.index if met_by is None else torch.cat([best.index, met_by.index], dim=1)
@@ -104,13 +105,14 @@ def _by_cell(cell: Tensor, cells: int) -> tuple[Tensor, ...]:
     return torch.split(torch.argsort(cell, stable=True), counts)
 
 
-def _k_means(rows: Tensor, cells: int) -> Tensor:
+def k_means(rows: Tensor, cells: int, fitted: int) -> Tensor:
+    """(cells, columns) centres of rows, by at most so many of them."""
     generator = torch.Generator().manual_seed(0)
-    chosen = torch.randperm(len(rows), generator=generator)[: cells * _FITTED]
+    chosen = torch.randperm(len(rows), generator=generator)[:fitted]
     part = rows[chosen.to(rows.device)]
     centres = part[:cells].clone()
     for _ in range(_ROUNDS):
-        own = _nearest_cells(part, centres, 1)[:, 0]
+        own = nearest_cells(part, centres, 1)[:, 0]
         members = _by_cell(own, cells)
         means = (
             part[x].mean(dim=0) if len(x) else centre
@@ -120,7 +122,8 @@ def _k_means(rows: Tensor, cells: int) -> Tensor:
     return centres
 
 
-def _nearest_cells(rows: Tensor, centres: Tensor, number: int) -> Tensor:
+def nearest_cells(rows: Tensor, centres: Tensor, number: int) -> Tensor:
+    """(N, number) the centres that are nearest to each row, the nearest first."""
     halves = centres.square().sum(dim=1) / 2
     parts = (torch.addmm(-halves, part, centres.T) for part in torch.split(rows, 4096))
     return torch.cat([x.topk(number).indices for x in parts])

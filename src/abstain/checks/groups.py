@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.special import bdtrc
 
+from abstain.checks.cells import k_means, nearest_cells
 from abstain.checks.found import Floats, Found, Ints, Mask
-from abstain.support.optional import require
 
 _SAMPLES, _MOST = 100, 100
 """Samples per cluster on average, where there are fewer than so many clusters."""
@@ -28,20 +29,17 @@ class Groups:
     """(N,) the cluster of each sample."""
 
 
-def weak_groups(rows: Floats, disagrees: Mask, seed: int = 0) -> Groups:
+def weak_groups(rows: Floats, disagrees: Mask) -> Groups:
     """Clusters with twice the disagreement of the other samples, and more than chance explains.
 
     Args:
         rows: (N, columns) features.
         disagrees: (N,) whether the model finds another class likelier than the given one.
-        seed: Of the clustering.
     """
-    cluster = require("sklearn.cluster", "finding groups")
+    table = torch.from_numpy(rows)
     clusters = int(np.clip(len(rows) // _SAMPLES, 2, _MOST))
-    rng = np.random.default_rng(seed)
-    part = rows if len(rows) <= _FITTED else rows[rng.choice(len(rows), _FITTED, replace=False)]
-    fitted = cluster.MiniBatchKMeans(clusters, n_init=3, random_state=seed).fit(part)
-    group = fitted.predict(rows).astype(np.int64)
+    centres = k_means(table, clusters, _FITTED)
+    group: Ints = nearest_cells(table, centres, 1)[:, 0].numpy()
     size = np.bincount(group, minlength=clusters)
     bad = np.bincount(group, weights=disagrees, minlength=clusters)
     others, bad_others = len(rows) - size, bad.sum() - bad
