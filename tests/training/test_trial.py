@@ -16,7 +16,7 @@ from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report import write_report
 from abstain.training import trial_folder
-from abstain.training.comparison import held_out_loss
+from abstain.training.comparison import held_out_agreement
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.run_folder import RunFolder
 from abstain.training.trial_folder import TrialFolder
@@ -84,11 +84,11 @@ def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, t
     trained = train(photos, recipe(), backbone=backbone(BLIND), budget="10m", folder=tmp_path / "a")
     found = trained.finetuning
     assert found.chosen == "fine-tuned"
-    assert found.tuned_loss < found.frozen_loss
+    assert found.tuned_agreement > found.frozen_agreement
     assert trained.recipe.finetune
     assert trained.recipe.epochs == found.epochs == 8
     held_out = f"{recipe().held_out(120)} held-out labels"
-    figures = (f"{found.tuned_loss:.3f}", f"{found.frozen_loss:.3f}", held_out)
+    figures = (f"{found.tuned_agreement:.1%}", f"{found.frozen_agreement:.1%}", held_out)
     assert all(figure in found.reason for figure in figures)
     # One folder, as of any run.
     assert not (tmp_path / "a" / "finetuned").exists()
@@ -126,7 +126,7 @@ def test_frozen_features_are_kept_where_few_steps_spoil_them(photos, backbone, t
     trained = train(photos, few, backbone=backbone(SEEING), budget=600, folder=tmp_path / "a")
     found = trained.finetuning
     assert found.chosen == "frozen"
-    assert found.tuned_loss >= found.frozen_loss
+    assert found.tuned_agreement <= found.frozen_agreement
     assert "no better than frozen features" in found.reason
     assert isinstance(trained.encoder, BackboneEncoder)
     assert trained.recipe.finetune is False
@@ -143,7 +143,7 @@ def test_both_are_judged_by_the_same_held_out_labels(photos, backbone):
         assert torch.equal(one, two)
     forced = train(photos, tuned, backbone=backbone(BLIND))
     chosen = train(photos, asked, backbone=backbone(BLIND), budget=600)
-    assert chosen.finetuning.tuned_loss == held_out_loss(forced.history.epochs)
+    assert chosen.finetuning.tuned_agreement == held_out_agreement(forced.history.epochs)
     small.assert_same_weights(forced.model.state_dict(), chosen.model.state_dict())
 
 
@@ -151,7 +151,7 @@ def test_what_does_not_fit_into_the_budget_is_not_tried(photos, backbone, tmp_pa
     slow = backbone(BLIND, in_training="time.sleep(0.2)")  # 13 steps an epoch: 8 s at least
     trained = train(photos, recipe(), backbone=slow, budget="5s", folder=tmp_path / "a")
     assert trained.finetuning.chosen == "frozen"
-    assert trained.finetuning.tuned_loss is None
+    assert trained.finetuning.tuned_agreement is None
     assert re.match(r"not tried: its least number of epochs, 3, takes", trained.finetuning.reason)
     assert train(folder=tmp_path / "a", resume=True).finetuning == trained.finetuning
 

@@ -1,11 +1,11 @@
 """Fine-tuning that is tried where the time allows it, and kept where held-out labels agree.
 
-frozen features ──▶ head ──▶ loss on held-out labels ─┐
-backbone ──▶ a few timed steps ──▶ its epochs ────────┴──▶ the lower loss is the run
+frozen features ──▶ head ──▶ held-out labels it predicts ─┐
+backbone ──▶ a few timed steps ──▶ its epochs ────────────┴──▶ who predicts more is the run
 
-The head on frozen features is always trained first: it is cheap, and a result to fall back on. The
-loss decides, not the agreement: it is what ends the warm-up of both trainings, and it tells apart
-what a few hundred labels, each predicted or not, do not.
+The head on frozen features is always trained first: it is cheap, and a result to fall back on. Not
+the loss decides: where labels are wrong, it punishes the better network for being sure
+(bench/better_of_two.py).
 """
 
 import time
@@ -24,7 +24,7 @@ from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
 from abstain.training.agreement import agreed
 from abstain.training.averaging import copied
-from abstain.training.comparison import Comparison, compared, failed, held_out_loss, not_tried
+from abstain.training.comparison import Comparison, compared, failed, held_out_agreement, not_tried
 from abstain.training.prepared import Prepared
 from abstain.training.recipe import Recipe
 from abstain.training.reports import Reports
@@ -112,7 +112,7 @@ def tried(
     """
     place = TrialFolder(frozen.folder) if frozen.folder else None
     resumed = place is not None and place.has_begun
-    loss = held_out_loss(frozen.history.epochs)
+    agreement = held_out_agreement(frozen.history.epochs)
     tuned: Trained | None = None
     try:
         if place is not None and resumed:
@@ -123,18 +123,18 @@ def tried(
                 place.clear()  # a process may have been killed before it began
             fitted = _fitted(trial, prepared, state, began, show=show)
             if isinstance(fitted, _Misfit):
-                comparison = not_tried(loss, fitted.seconds, fitted.left, least=LEAST_EPOCHS)
+                comparison = not_tried(agreement, fitted.seconds, fitted.left, least=LEAST_EPOCHS)
                 return _decided(frozen, comparison, place, state)
             setup = fitted
         tuned = run_once(setup, place, resumed=resumed, show=show, save_every=save_every)
     except DivergedError:
-        comparison = failed(loss, "the training diverged")
+        comparison = failed(agreement, "the training diverged")
     except torch.OutOfMemoryError:
-        comparison = failed(loss, "the device has too little memory")
+        comparison = failed(agreement, "the device has too little memory")
     else:
         comparison = compared(
-            loss,
-            held_out_loss(tuned.history.epochs),
+            agreement,
+            held_out_agreement(tuned.history.epochs),
             held_out=tuned.recipe.held_out(len(prepared.data)),
             epochs=tuned.recipe.epochs or 0,
         )
