@@ -1,6 +1,7 @@
 """Mean and spread of the columns of a table, robust to a few absurd values."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,8 @@ Pixels up to 255 are not, where most are 0 and a few are 1.
 """
 _TAME = 10.0
 """Smallest limit of a column, in standard deviations, whatever the training data had."""
+_AT_ONCE = 1 << 18
+"""Values, 2 MiB of float64."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def _moments(inputs: Inputs, low: Tensor, high: Tensor) -> _Moments:
     """In float64, in two passes over blocks, so that it works for lazy tables too."""
     total = missing = count = squares = distances = torch.zeros((), dtype=torch.float64)
     smallest, largest = torch.tensor(math.inf), torch.tensor(-math.inf)
-    for rows in blocks(inputs):
+    for rows in _parts(inputs):
         inside = _inside(rows, low, high)
         total = total + inside.nansum(0)
         missing = missing + rows.isnan().sum(0)
@@ -119,12 +122,18 @@ def _moments(inputs: Inputs, low: Tensor, high: Tensor) -> _Moments:
         largest = torch.maximum(largest, inside.nan_to_num(-math.inf).amax(0))
     count = count.clamp(min=1)
     mean = total / count
-    for rows in blocks(inputs):
+    for rows in _parts(inputs):
         distance = _inside(rows, low, high) - mean
         squares = squares + (distance**2).nansum(0)
         distances = distances + distance.abs().nansum(0)
     std = (squares / count).sqrt()
     return _Moments(mean, std, squares / distances, smallest, largest, missing)
+
+
+def _parts(inputs: Inputs) -> Iterator[Tensor]:
+    """Some rows at a time, so few that the processor's cache holds what is computed of them."""
+    for rows in blocks(inputs):
+        yield from rows.split(1 + _AT_ONCE // (1 + rows.shape[1]))  # type: ignore[no-untyped-call]
 
 
 def _inside(rows: Tensor, low: Tensor, high: Tensor) -> Tensor:
