@@ -26,7 +26,7 @@ from torch import Tensor
 
 from abstain.data import Inputs, LabeledData
 from abstain.data.cache import cache_folder
-from abstain.data.inputs import contents
+from abstain.data.inputs import contents, take
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
 from abstain.embed.shards import SHARD, Features, Store
@@ -197,6 +197,9 @@ def _ahead(
     """Batches of samples, the next ones decoded by threads meanwhile."""
     if isinstance(inputs, Tensor | list):  # in memory: nothing to wait for
         yield from (inputs[x : min(x + size, rows.stop)] for x in rows[::size])  # type: ignore[misc]
+        return
+    if hasattr(inputs, "__getitems__"):  # texts of a file: nothing to decode
+        yield from (take(inputs, rows[x : x + size]) for x in range(0, len(rows), size))
         return
     read = _reader(inputs, backbone)
     starts = list(rows[::size])
