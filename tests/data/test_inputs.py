@@ -3,7 +3,7 @@
 import torch
 
 from abstain.data import LabeledData, load
-from abstain.data.inputs import fingerprints
+from abstain.data.inputs import contents, fingerprints, rows_at
 
 
 def texts(words, labels=None):
@@ -36,3 +36,23 @@ def test_lazy_images_differ_by_their_files(image_folder):
 def test_texts_are_compared_without_case_and_spacing():
     prints = fingerprints(texts(["A  film", "a film ", "a films", "\ud800"]))
     assert prints[0] == prints[1] != prints[2]
+
+
+def test_rows_are_the_same_in_memory_and_lazy(tmp_path):
+    lines = [f"{k},{k / 7},{k % 2}" for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,label", *lines]))
+    whole, lazy = load(tmp_path / "t.csv"), load(tmp_path / "t.csv", memory_budget=1)
+    one_by_one = [lazy.inputs[k] for k in range(30)]
+    order = [3, 29, 3, 0]
+    for inputs in (whole.inputs, lazy.inputs, one_by_one):
+        assert torch.equal(rows_at(inputs, order), whole.inputs[order])
+
+
+def test_what_a_sample_is_does_not_depend_on_where_it_lies(tmp_path, monkeypatch):
+    monkeypatch.setattr("abstain.data.inputs._FEW", 7)
+    lines = [f"text {k} äß,{k % 2}" for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]))
+    whole, lazy = load(tmp_path / "t.csv"), load(tmp_path / "t.csv", memory_budget=1)
+    rows = range(5, 25)
+    expected = [text.encode() for text in whole.inputs[5:25]]
+    assert list(contents(whole, rows)) == list(contents(lazy, rows)) == expected

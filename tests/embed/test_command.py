@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from abstain import AbstainError
+from abstain.data import inputs, load
 from abstain.embed.command import write_features
+from abstain.embed.embedding import embed
+from abstain.embed.names import backbone_named
+from abstain.embed.shards import Features
 
 
 def test_what_was_made_is_said_beside_the_features(tmp_path, monkeypatch):
@@ -21,3 +25,16 @@ def test_what_was_made_is_said_beside_the_features(tmp_path, monkeypatch):
 def test_numbers_have_no_features_by_a_backbone(tmp_path):
     with pytest.raises(AbstainError, match="source must hold images or texts"):
         write_features((np.zeros((10, 2)), [0, 1] * 5), "auto", tmp_path / "out")
+
+
+def test_features_are_written_as_numpy_does_but_never_all_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(inputs, "BLOCK", 300)
+    source = ([f"text {k}" for k in range(1100)], [0, 1] * 550)
+    with monkeypatch.context() as patch:
+        patch.setattr(Features, "in_memory", None)
+        write_features(source, "small:wordllama", tmp_path / "out")
+    rows = embed(load(source), backbone_named("small:wordllama", "text")).in_memory()
+    np.save(tmp_path / "expected.npy", rows.numpy())
+    written, expected = tmp_path / "out" / "features.npy", tmp_path / "expected.npy"
+    assert written.read_bytes() == expected.read_bytes()

@@ -193,6 +193,18 @@ embed(texts({5 * SHARD}), backbone, cache_dir={str(tmp_path)!r})
     assert features.in_memory().flatten()[::SHARD].tolist() == [k * SHARD for k in range(5)]
 
 
+def test_texts_of_a_file_are_read_a_batch_at_once(tmp_path, monkeypatch):
+    rows = "".join(f"text {k},{k % 2}\n" for k in range(1500))
+    (tmp_path / "t.csv").write_text("text,label\n" + rows)
+    lazy = load(tmp_path / "t.csv", memory_budget=1)
+    monkeypatch.setattr(type(lazy.inputs), "__getitem__", None)
+    features = embed(lazy, numbers(), cache_dir=tmp_path / "c")
+    assert features.in_memory().flatten().tolist() == [*map(float, range(1500))]
+    asked = []
+    embed(load(tmp_path / "t.csv"), numbers(asked), cache_dir=tmp_path / "c")
+    assert asked == []
+
+
 def test_images_in_bytes_and_in_memory_have_the_same_features(tmp_path):
     pixels = torch.randint(0, 256, (4, 3, 16, 16), dtype=torch.uint8)
 

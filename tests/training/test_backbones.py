@@ -8,7 +8,10 @@ import torch
 from PIL import Image
 
 from abstain import AbstainError, Recipe, audit, predict_from, train
+from abstain.data.encoders.base import LazyEncoded
+from abstain.embed import encoder
 from abstain.embed.encoder import BackboneEncoder
+from abstain.training.batches import Batches
 
 SHORT = Recipe(epochs=6, warm_up=1, batch=8, precision="fp32")
 
@@ -59,6 +62,35 @@ def test_photos_and_texts_are_seen_by_a_backbone_and_predicted_again(
     assert (predictions.predicted == predictions.given).mean() > 0.9
     again = predict_from(trained, source, compare=True)
     np.testing.assert_allclose(predictions.confidence, again.confidence, atol=1e-5)
+
+
+def test_an_audit_from_disk_gives_the_same_to_the_bit(reviews, monkeypatch):
+    # As many texts as fill several shards, the last not whole.
+    lines = reviews.read_text().splitlines()[1:]
+    texts, labels = zip(*(line.split(",") for line in lines * 30), strict=True)
+    source = ([f"{text} {k}" for k, text in enumerate(texts)], labels)
+    found = {}
+    for budget in (1 << 30, 0):
+        monkeypatch.setattr(encoder, "MEMORY_BUDGET", budget)
+        recipe = Recipe(epochs=2, warm_up=1, precision="fp32", parts=1)
+        found[budget] = audit(source, recipe, check=["labels"])
+        inputs = found[budget].trained.encoder.encode(found[budget].data)
+        assert isinstance(inputs, torch.Tensor if budget else LazyEncoded)
+    memory, disk = found.values()
+    weights = [x.trained.model.state_dict() for x in (memory, disk)]
+    assert all(torch.equal(x, weights[1][name]) for name, x in weights[0].items())
+    assert np.array_equal(memory.verdict.label_score, disk.verdict.label_score)
+    assert np.array_equal(memory.probabilities, disk.probabilities)
+
+
+def test_features_on_disk_are_read_without_further_processes(reviews, monkeypatch):
+    monkeypatch.setattr(encoder, "MEMORY_BUDGET", 0)
+    seen = []
+    monkeypatch.setattr(
+        "abstain.training.task.Batches", lambda **x: (seen.append(x["workers"]), Batches(**x))[1]
+    )
+    train(reviews, SHORT)
+    assert set(seen) == {0}
 
 
 def test_photos_keep_their_sizes_for_a_person_to_see(photos):

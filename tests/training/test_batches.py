@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from abstain.data.inputs import LazyRows
 from abstain.errors import DataError
 from abstain.training.batches import Batches
 
@@ -21,6 +22,20 @@ class Lazy:
         if index == self.broken:
             raise DataError(f"sample {index} cannot be read: it is broken")
         return torch.full((2,), float(index))
+
+
+class AtOnce(LazyRows):
+    """Inputs that are read a batch at once; sample i is [i, i]."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __len__(self):
+        return 11
+
+    def as_tensor(self, indices):
+        self.asked.append(len(indices))
+        return torch.tensor(indices).float()[:, None].expand(-1, 2)
 
 
 def make(count=11, size=4, *, lazy=False, rows=None, **settings):
@@ -115,6 +130,14 @@ def test_workers_bring_what_one_process_brings_and_take_no_random_numbers():
         assert torch.equal(a.index, b.index)
         assert torch.equal(a.inputs, b.inputs)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_rows_are_read_a_batch_at_once():
+    inputs = AtOnce()
+    batches = Batches(inputs=inputs, rows=torch.arange(11), size=4, seed=0, device=CPU)
+    for at_once, alone in zip(batches.epoch(0), make().epoch(0), strict=True):
+        assert torch.equal(at_once.inputs, alone.inputs)
+    assert inputs.asked == [4, 4, 3]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -1,5 +1,6 @@
 """Inputs of any source, in memory or lazy: read in blocks, checked, fingerprinted."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -15,6 +16,7 @@ from abstain.support.wording import many, some
 
 BLOCK = 1 << 14
 _HASHED = 1 << 10
+_FEW = 256  # images, which fit in memory
 
 
 def blocks(inputs: Inputs) -> Iterator[Tensor]:
@@ -23,13 +25,32 @@ def blocks(inputs: Inputs) -> Iterator[Tensor]:
         yield from (inputs[start : start + BLOCK] for start in range(0, len(inputs), BLOCK))
         return
     everything = range(len(inputs))
-    as_tensor = getattr(inputs, "as_tensor", None)  # as lazy tables have it
     for start in everything[::BLOCK]:
-        indices = everything[start : start + BLOCK]
-        if as_tensor is not None:
-            yield as_tensor(indices)
-        else:
-            yield torch.stack([torch.as_tensor(sample) for sample in take(inputs, indices)])
+        yield rows_at(inputs, everything[start : start + BLOCK])
+
+
+class LazyRows(ABC):
+    """Lazy inputs that read several rows at once, as one tensor."""
+
+    @abstractmethod
+    def as_tensor(self, indices: Sequence[int]) -> Tensor:
+        """Rows in this order, one tensor for all."""
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        return self.as_tensor([index])[0]
+
+    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
+        """As a torch DataLoader asks for them."""
+        return list(self.as_tensor(indices))
+
+
+def rows_at(inputs: Inputs, indices: Sequence[int]) -> Tensor:
+    """Several numeric samples as one tensor, read at once where the inputs can do that."""
+    if isinstance(inputs, Tensor):
+        return inputs.index_select(0, torch.tensor(indices, device=inputs.device))
+    if isinstance(inputs, LazyRows):
+        return inputs.as_tensor(indices)
+    return torch.stack([torch.as_tensor(sample) for sample in take(inputs, indices)])
 
 
 def take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
@@ -117,17 +138,13 @@ def contents(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
     elif isinstance(inputs, Tensor):
         block = inputs[rows.start : rows.stop].contiguous().numpy()
         yield from (row.data for row in block.reshape(len(rows), -1))
-    elif (as_tensor := getattr(inputs, "as_tensor", None)) is not None:  # as lazy tables have it
-        for start in rows[::BLOCK]:
-            block = as_tensor(range(start, min(start + BLOCK, rows.stop)))
-            yield from (row.data for row in block.numpy())
     else:
-        for index in rows:
-            sample = inputs[index]
-            if isinstance(sample, str):
-                yield sample.encode("utf-8", "surrogatepass")
-            else:
-                yield np.asarray(sample).tobytes()
+        for start in range(0, len(rows), _FEW):
+            for sample in take(inputs, rows[start : start + _FEW]):
+                if isinstance(sample, str):
+                    yield sample.encode("utf-8", "surrogatepass")
+                else:
+                    yield np.asarray(sample).tobytes()
 
 
 def _plain(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:

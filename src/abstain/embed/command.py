@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from abstain.data import load
+from abstain.data.inputs import blocks
 from abstain.embed.backbone import ImageBackbone
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
 from abstain.embed.names import AUTO, NONE, backbone_named, check_name
 from abstain.embed.pipeline import Cost
+from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
@@ -73,7 +75,17 @@ def write_features(
         "limit": cost.limit,
         "seconds": round(seconds, 3),
     }
-    publish(folder / "features.npy", lambda path: np.save(path.open("wb"), features.in_memory()))
+    publish(folder / "features.npy", lambda path: _save(features, path))
     publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
     publish_text(folder / "features.json", json.dumps(about, indent=2) + "\n")
     return about
+
+
+def _save(features: Features, path: Path) -> None:
+    """As `np.save` does, but block by block: they may not fit into memory."""
+    shape = (features.samples, features.columns)
+    with path.open("wb") as stream:
+        about = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, about)
+        for rows in blocks(features):
+            stream.write(rows.numpy().data)

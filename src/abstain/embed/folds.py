@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import Inputs
-from abstain.data.inputs import blocks, resident
+from abstain.data.inputs import blocks, resident, rows_at
 from abstain.support.optimizers import AdamW
 
 FOLDS = 5
@@ -125,5 +125,5 @@ def _batches(
         if isinstance(features, Tensor):
             rows = features[taken.to(features.device)]
         else:
-            rows = torch.stack([torch.as_tensor(features[k]) for k in taken.tolist()])
+            rows = rows_at(features, taken.tolist())
         yield rows.to(device).float(), taken.to(device)

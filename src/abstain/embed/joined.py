@@ -11,7 +11,7 @@ from torch import Tensor
 from abstain.data import Inputs, Kind, LabeledData
 from abstain.data.encoders.base import Encoder
 from abstain.data.encoders.table_encoder import TableEncoder
-from abstain.data.inputs import blocks, take
+from abstain.data.inputs import LazyRows, blocks, rows_at
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbone import Backbone
 from abstain.embed.embedding import embed
@@ -135,7 +135,7 @@ class JoinedEncoder(Encoder):
 
 
 @dataclass(frozen=True)
-class LazyJoined:
+class LazyJoined(LazyRows):
     """Encoded parts of each row, some of them lazy, side by side."""
 
     parts: tuple[Inputs, ...]
@@ -143,13 +143,9 @@ class LazyJoined:
     def __len__(self) -> int:
         return len(self.parts[0])
 
-    def __getitem__(self, index: int, /) -> Tensor:
-        return self.__getitems__([index])[0]
-
-    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
-        """Many rows at once, which a torch DataLoader asks for when it can."""
-        taken = [[torch.as_tensor(x) for x in take(part, indices)] for part in self.parts]
-        return [torch.cat(row) for row in zip(*taken, strict=True)]
+    def as_tensor(self, indices: Sequence[int]) -> Tensor:
+        """Many rows, their parts side by side."""
+        return torch.cat([rows_at(part, indices) for part in self.parts], dim=1)
 
 
 def as_table(data: LabeledData, features: Inputs) -> LabeledData:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import Inputs
+from abstain.data.inputs import take
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, ImageBackbone, Samples
 from abstain.errors import AbstainError
@@ -98,7 +99,7 @@ class Pipeline:
         if isinstance(self._inputs, Tensor | list):
             samples: Samples = self._inputs[own.start : own.stop]
         else:
-            samples = [self._inputs[row] for row in own]
+            samples = take(self._inputs, own)
         if self._is_image:
             images = samples if isinstance(samples, Tensor) else _stacked(samples)
             samples = images.pin_memory() if self._device.type == "cuda" else images

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from abstain.data import Inputs
+from abstain.data.inputs import rows_at
 from abstain.errors import AbstainError
 
 
@@ -96,8 +97,10 @@ class Batches:
                 yield self.inputs.index_select(0, index.to(self.inputs.device))
             return
         loader = DataLoader(
-            cast("torch.utils.data.Dataset[Tensor]", self.inputs),
-            batch_sampler=[index.tolist() for index in indices],
+            cast("torch.utils.data.Dataset[Tensor]", _BatchByBatch(self.inputs)),
+            batch_size=None,
+            # One after the other: as Python's, the numbers of an epoch would take much memory.
+            sampler=map(Tensor.tolist, indices),
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
             # Its own numbers: it would take one from those of the dropout each time it begins, and
@@ -112,6 +115,16 @@ class Batches:
             raise type(error)(
                 str(error).rstrip().rpartition(f"{type(error).__name__}: ")[2]
             ) from None
+
+
+@dataclass(frozen=True)
+class _BatchByBatch:
+    """Encoded inputs, read a batch at once."""
+
+    inputs: Inputs
+
+    def __getitem__(self, indices: list[int], /) -> Tensor:
+        return rows_at(self.inputs, indices)
 
 
 def epoch_order(rows: Tensor, seed: int, epoch: int) -> Tensor:

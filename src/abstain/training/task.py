@@ -54,6 +54,8 @@ def make_task(
     held_out, rest = held_out_rows(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
+        # Features on disk are read faster than another process could hand them over.
+        is_ready = isinstance(inputs, torch.Tensor) or (encoder.seen_by and encoder.sees == "table")
         return Batches(
             inputs=inputs,
             rows=rows,
@@ -63,7 +65,7 @@ def make_task(
             rank=state.process_index,
             world=state.num_processes,
             filled=state.device.type == "cuda" and encoder.sees == "image",
-            workers=0 if isinstance(inputs, torch.Tensor) else min(4, os.cpu_count() or 1),
+            workers=0 if is_ready else min(4, os.cpu_count() or 1),
         )
 
     # Enough to keep small models busy, and no more activations than a step of the training has.

@@ -9,6 +9,7 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from abstain.data import LabeledData, fit_encoder, load, load_encoder
+from abstain.data.encoders import spread
 from abstain.errors import DataError
 
 
@@ -141,3 +142,15 @@ def test_new_columns_are_matched_by_name():
         encoder.encode(torch.zeros(1, 3))
     with pytest.raises(DataError, match="NaN or infinity in column 'weight', row 0"):
         encoder.encode(table([[0.0, torch.nan]], ("height", "weight")))
+
+
+@pytest.mark.parametrize("at_once", [1, 40, 1 << 30])
+def test_mean_and_spread_do_not_depend_on_how_many_rows_are_taken_at_once(monkeypatch, at_once):
+    monkeypatch.setattr(spread, "_AT_ONCE", at_once)
+    rows = np.random.default_rng(0).normal(5, 3, (101, 4)).astype(np.float32)
+    rows[7, 2], rows[8, 3] = np.nan, 1e30
+    found = spread.spread_of(torch.from_numpy(rows))
+    rows[8, 3] = np.nan  # as far as mean and spread go
+    np.testing.assert_allclose(found.mean, np.nanmean(rows.astype(float), 0), rtol=1e-6)
+    np.testing.assert_allclose(found.std, np.nanstd(rows.astype(float), 0), rtol=1e-6)
+    assert found.missing.tolist() == [0, 0, 1, 0]

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
-from abstain.data.inputs import take
+from abstain.data.inputs import LazyRows, take
 from abstain.errors import DataError
 
 FILE = "encoder.json"
@@ -84,9 +85,13 @@ class Encoder(ABC):
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """Encode one sample of lazy inputs; `order` says where a table's columns stand."""
 
+    def encode_rows(self, inputs: Inputs, indices: Sequence[int], order: Sequence[int]) -> Tensor:
+        """Encode some samples of lazy inputs, by default one by one."""
+        return torch.stack([self.encode_one(sample, order) for sample in take(inputs, indices)])
+
 
 @dataclass(frozen=True)
-class LazyEncoded:
+class LazyEncoded(LazyRows):
     """Lazy inputs that are encoded when asked for; a map-style dataset of tensors."""
 
     inputs: Inputs
@@ -96,11 +101,6 @@ class LazyEncoded:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, index: int, /) -> Tensor:
-        return self.encoder.encode_one(self.inputs[index], self.order)
-
-    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
-        """Many samples at once, which a torch DataLoader asks for when it can."""
-        return [
-            self.encoder.encode_one(sample, self.order) for sample in take(self.inputs, indices)
-        ]
+    def as_tensor(self, indices: Sequence[int]) -> Tensor:
+        """Many samples, encoded at once where the encoder can do that."""
+        return self.encoder.encode_rows(self.inputs, indices, self.order)

@@ -17,9 +17,10 @@ _ABSURD = 1000.0
 
 Pixels up to 255 are not, where most are 0 and a few are 1.
 """
-_ROWS = 512
 _TAME = 10.0
 """Smallest limit of a column, in standard deviations, whatever the training data had."""
+_AT_ONCE = 1 << 18
+"""Values, 2 MiB of float64."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,9 @@ def _moments(
 def _small_blocks(inputs: Inputs, columns: Tensor | slice) -> Iterator[Tensor]:
     """Rows whose sums stay in the processor's cache."""
     for rows in blocks(inputs):
-        for begin in range(0, len(rows), _ROWS):
-            yield rows[begin : begin + _ROWS, columns]
+        step = 1 + _AT_ONCE // (1 + rows.shape[1])
+        for begin in range(0, len(rows), step):
+            yield rows[begin : begin + step, columns]
 
 
 def _inside(rows: Tensor, least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor | None:

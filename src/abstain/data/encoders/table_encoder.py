@@ -13,7 +13,7 @@ from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.data.encoders.spread import is_beyond, spread_of
 from abstain.data.encoders.table_checks import check_dates, check_no_texts, is_date, is_number
 from abstain.data.free_text import most_categories
-from abstain.data.inputs import blocks, check_finite
+from abstain.data.inputs import blocks, check_finite, rows_at
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 
@@ -92,6 +92,10 @@ class TableEncoder(Encoder):
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One row, its columns put in order."""
         return self._encoded(torch.as_tensor(sample, dtype=torch.float32)[None, list(order)])[0]
+
+    def encode_rows(self, inputs: Inputs, indices: Sequence[int], order: Sequence[int]) -> Tensor:
+        """Some rows at once, their columns put in order."""
+        return self._encoded(rows_at(inputs, indices)[:, list(order)].float())
 
     def about(self) -> dict[str, Any]:
         """All fields; those that an earlier version did not know only where they are known."""

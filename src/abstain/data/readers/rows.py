@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from abstain.data.free_text import is_free_text, most_categories
+from abstain.data.inputs import LazyRows
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean
 
@@ -85,11 +86,16 @@ class LazyTexts(Rows):
         self.column = column
 
     def __getitem__(self, index: int, /) -> str:
-        value = self.rows.value(self.column, self.row(index))
-        return "" if value is None else str(value)
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int], /) -> list[str]:
+        """Many texts at once."""
+        column = self.rows.table.column(self.column)
+        values = [column[self.row(i)].as_py() for i in indices]  # `take` copies all of the column
+        return ["" if value is None else str(value) for value in values]
 
 
-class LazyTable(Rows):
+class LazyTable(Rows, LazyRows):
     """float32 features of several columns, read when asked for."""
 
     def __init__(
@@ -101,13 +107,6 @@ class LazyTable(Rows):
         super().__init__(rows)
         self.columns = tuple(columns)
         self.categories = categories
-
-    def __getitem__(self, index: int, /) -> Tensor:
-        return self.as_tensor([index])[0]
-
-    def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
-        """Many rows at once, which a torch DataLoader asks for when it can."""
-        return list(self.as_tensor(indices))
 
     def as_tensor(self, indices: Sequence[int]) -> Tensor:
         """Many rows as one tensor."""
