@@ -44,6 +44,8 @@ def test_a_file_that_is_no_network_is_refused(tmp_path):
         from_onnx("onnx:bad", str(tmp_path / "bad.onnx"), "image")
     with pytest.raises(AbstainError, match="backbone must name an ONNX file that exists"):
         from_onnx("onnx:none", str(tmp_path / "none.onnx"), "image")
+    with pytest.raises(AbstainError, match="backbone must name a Python file that exists"):
+        from_python(f"{tmp_path / 'none.py'}:Net", "image")
 
 
 def test_a_module_of_a_python_file_says_its_own_size(tmp_path):

@@ -127,7 +127,7 @@ def from_python(name: str, kind: Kind) -> Backbone:
     `size` (224 by default), `mean` and `std` (ImageNet's) say how. For texts it takes a list of
     them.
     """
-    network = make_own(name)
+    network = make_own(name, "backbone")
     identity = f"{Path(name.rpartition(':')[0]).stem}-{weights_digest(network)}"
     if kind == "text":
 

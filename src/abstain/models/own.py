@@ -54,10 +54,10 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
     return model
 
 
-def make_own(name: str) -> nn.Module:
-    """Load `PATH.py:NAME` and call it without arguments."""
+def make_own(name: str, argument: str) -> nn.Module:
+    """Load `PATH.py:NAME`, which an argument names, and call it without arguments."""
     path, _, attribute = name.rpartition(":")
-    make = _find(_load(Path(path)), attribute, name)
+    make = _find(_load(Path(path), argument), attribute, name)
     return _made(make, {}, name)
 
 
@@ -71,9 +71,9 @@ def _made(make: Callable[..., object], arguments: Mapping[str, object], name: st
     return model
 
 
-def _load(path: Path) -> ModuleType:
+def _load(path: Path, argument: str = "model") -> ModuleType:
     if not path.is_file():
-        raise AbstainError(f"must name a Python file that exists, got {path}", argument="model")
+        raise AbstainError(f"must name a Python file that exists, got {path}", argument=argument)
     module_name = f"abstain_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
