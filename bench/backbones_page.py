@@ -93,6 +93,26 @@ def cost(files):
     return "\n".join(lines)
 
 
+def scale(found):
+    """An audit from features in memory and on disk: a row per number of texts and place."""
+    lines = [
+        "| texts | embedding, s | features | fit, s | an epoch, s | audit, s | out-of-sample "
+        "probabilities, s | memory beside the texts |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for x in found:
+        for place in ("memory", "disk"):
+            if place in x:
+                spent = x[place]["seconds"]
+                heads = f"{spent['probabilities']:.0f}" if "probabilities" in spent else "–"
+                lines.append(
+                    f"| {x['texts']:,} | {x['embed']['seconds']['embed']:.0f} | {place} | "
+                    f"{spent['fit']:.0f} | {spent['an epoch']:.1f} | {spent['audit']:.0f} | "
+                    f"{heads} | {x[place]['gib'] - x[place]['texts_gib']:.1f} GiB |"
+                )
+    return "\n".join(lines)
+
+
 _WAYS = {
     "finetune": "`--finetune`",
     "default": "frozen features",
@@ -252,7 +272,7 @@ def _result(name):
 def page():
     """The page with its tables as results give them."""
     found, joined = _result("backbones"), _result("mixed-tables")
-    files = sorted((ROOT / "results").glob("embed*.json"))
+    files = sorted((ROOT / "results").glob("embed-c*.json"))  # of a CPU, of CUDA
     tables = {
         "gains": gains(found),
         "texts": texts(found),
@@ -263,6 +283,7 @@ def page():
         "better": better(_result("better-of-two")),
         "drawings": drawings(_result("drawings")),
         "heads": heads(_result("heads")),
+        "scale": scale(_result("embed-scale")),
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }
     text = PAGE.read_text(encoding="utf-8")

@@ -2,8 +2,10 @@ import json
 from statistics import fmean
 
 import backbones_page
+import embed_scale
 
 from abstain.data.free_text import most_categories
+from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed import cached, choice, folds, joined, shards
 from abstain.support.duration import spoken
 
@@ -53,6 +55,16 @@ def test_held_out_labels_tell_which_way_to_see_small_grey_images():
         better = scratch["auroc"] > seen["auroc"]
         assert better == (scratch["held_out"] > seen["held_out"])
         assert better == (x["plain"] >= choice._PLAIN)
+
+
+def test_features_on_disk_cost_what_the_page_says_and_change_no_result():
+    both = [x for x in backbones_page._result("embed-scale") if "memory" in x]
+    ratios = [x["disk"]["seconds"]["an epoch"] / x["memory"]["seconds"]["an epoch"] for x in both]
+    assert f"up to {max(ratios):.1f} times as long" in TEXT
+    assert max(ratios) < embed_scale.AIM
+    for x in both:
+        assert all(x["memory"][k] == x["disk"][k] for k in ("rate", "scores", "probabilities"))
+    assert f"fit into memory ({MEMORY_BUDGET >> 30} GiB)" in TEXT
 
 
 def test_the_bench_of_heads_is_of_what_the_page_says():
