@@ -107,13 +107,11 @@ def photos(here):
 
 def test_within_a_budget_it_says_whether_fine_tuning_is_better_and_why(photos, here):
     output = run("audit", *photos, "--budget", "5m", "--out", "audit")
-    line = (
-        r"fine-tuning +(better than|tried, no better than) frozen features: loss (\d\.\d+) against "
-    )
-    line += r"(\d\.\d+) on \d+ held-out labels, 8 epochs\n"
+    line = r"fine-tuning +(better than|tried, no better than) frozen features: predicts (\d+\.\d)% "
+    line += r"against (\d+\.\d)% of \d+ held-out labels, 8 epochs\n"
     found = re.search(line, output)
     assert found, output
-    is_better = float(found[2]) < float(found[3])
+    is_better = float(found[2]) > float(found[3])
     assert (found[1] == "better than") == is_better
     recipe = json.loads((here / "audit" / "run.json").read_text())["recipe"]
     assert recipe["finetune"] == is_better
