@@ -1,4 +1,5 @@
 import json
+import re
 from statistics import fmean
 
 import backbones_page
@@ -55,6 +56,21 @@ def test_held_out_labels_tell_which_way_to_see_small_grey_images():
         better = scratch["auroc"] > seen["auroc"]
         assert better == (scratch["held_out"] > seen["held_out"])
         assert better == (x["plain"] >= choice._PLAIN)
+
+
+def test_the_page_says_how_fine_tuning_was_chosen_and_how_long_a_fresh_process_takes():
+    cases = backbones_page._result("finetune")["cases"]
+    fresh, *others = (x["seconds"] for x in cases if x["way"] == "finetune")
+    assert round(fresh) - 60 == 5  # "missed there by five seconds"
+    assert max(others) < 60
+    (default,) = (x for x in cases if x["way"] == "default")
+    tuned, frozen = re.search(r"loss ([\d.]+) against ([\d.]+)", default["comparison"]).groups()
+    assert f"{frozen} for frozen features and {tuned} for the fine-tuned network" in TEXT
+    (scratch,) = (x for x in cases if x["way"] == "resnet18")
+    assert f"ResNet-18 ran for {len(scratch['epochs'])} epochs" in TEXT
+    sets = backbones_page._result("better-of-two")["sets"]
+    real = sum(name.endswith("real") for name in sets)
+    assert f"{real} sets with real errors and {len(sets) - real} with planted ones" in TEXT
 
 
 def test_features_on_disk_cost_what_the_page_says_and_change_no_result():
