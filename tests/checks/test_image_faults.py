@@ -7,8 +7,10 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter, laplace
 from scipy.stats import entropy
 
+from abstain.checks import image_faults
 from abstain.checks.image_faults import image_issues, measure
 from abstain.data import load
+from abstain.data.readers import decoders
 from abstain.data.readers.images import LazyImages
 
 
@@ -81,6 +83,27 @@ def test_odd_sizes_and_shapes_are_those_of_the_files():
     found = dict(image_issues(measures, own_size=True))
     assert np.flatnonzero(found["odd_size"].is_issue).tolist() == [11, 12]
     assert np.flatnonzero(found["odd_aspect_ratio"].is_issue).tolist() == [13]
+
+
+def test_files_of_several_sizes_are_measured_as_each_by_itself(monkeypatch):
+    rng = np.random.default_rng(0)
+    sizes = [(40, 60), (300, 450), (8, 12)] * 12 + [(40, 60)] * 9
+    blobs = [encoded(*size, rng) for size in sizes]
+    each = [measure(LazyImages(Files([blob]), 3)) for blob in blobs]
+    for worth in (len(blobs) + 1, 0):  # by threads, and by processes
+        monkeypatch.setattr(decoders, "WORTH", worth)
+        together = measure(LazyImages(Files(blobs), 3))
+        for name in ("brightness", "sharpness", "information", "contrast", "height", "width"):
+            alone = np.concatenate([getattr(x, name) for x in each])
+            np.testing.assert_allclose(getattr(together, name), alone, rtol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_gpu_measures_as_a_cpu_does(digits):
+    images = torch.from_numpy(digits)
+    found, expected = (image_faults._measure(images, torch.device(x)) for x in ("cuda", "cpu"))
+    for name in ("brightness", "sharpness", "information", "contrast"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-4)
 
 
 def test_a_missing_file_is_measured_as_unknown():

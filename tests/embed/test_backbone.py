@@ -1,7 +1,7 @@
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from abstain.embed.backbone import TextBackbone, splitter, weights_digest
+from abstain.embed.backbone import ImageBackbone, TextBackbone, splitter, weights_digest
 
 
 def tokenizer():
@@ -36,3 +36,16 @@ def test_other_weights_have_another_digest():
     with torch.no_grad():
         network.weight[0, 0] += 1e-3
     assert weights_digest(network) != before
+
+
+def test_a_network_is_moved_to_its_device_once(monkeypatch):
+    network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    moved = []
+    monkeypatch.setattr(network, "to", lambda *to, **_: moved.append(to) or network)
+    backbone = ImageBackbone("mean", "mean", network, size=4)
+    images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    for _ in range(3):
+        backbone.features(images, torch.device("cpu"))
+    backbone.at(8).features(images, torch.device("cpu"))
+    assert moved == [(torch.device("cpu"),)]
+    assert not network.training

@@ -1,3 +1,4 @@
+import io
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -5,7 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from abstain.data.readers import decoders as module
+from abstain.data.readers.decoders import Decoders
+from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import ImageBackbone
 from abstain.embed.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
 
@@ -154,6 +159,25 @@ def test_a_gpu_gives_the_features_of_a_cpu(count):
         found[device] = features.cpu().float()
     torch.testing.assert_close(found["cuda"], found["cpu"], atol=0.02, rtol=0.02)
     assert set(network[-1].sizes[-1:]) == {256}
+
+
+@pytest.mark.gpu
+def test_processes_decode_files_for_a_gpu(monkeypatch):
+    monkeypatch.setattr(module, "WORTH", 0)
+    rng, blobs = np.random.default_rng(0), []
+    for _ in range(70):
+        stream = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, (9, 7, 3), dtype=np.uint8)).save(stream, "PNG")
+        blobs.append(stream.getvalue())
+    files, found = LazyImages(blobs, None), []
+    with Decoders(len(blobs)) as decoders, reading_threads() as threads:
+        for own in (decoders, None):
+            gpu = torch.device("cuda")
+            pipeline = Pipeline(files, backbone(Mean()), gpu, threads, Cost(), own)
+            ((_, features),) = pipeline.features([range(70)])
+            found.append(features)
+        assert decoders._started
+    assert torch.equal(*found)
 
 
 @pytest.mark.gpu

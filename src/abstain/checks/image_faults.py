@@ -1,7 +1,8 @@
 """Images that are dark, blurry, of odd size or shape, or hold next to nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from abstain.checks.found import Floats, Found, low, odd
 from abstain.data import Inputs
+from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 
 _SIDE = 256
@@ -18,7 +20,8 @@ _BRIGHT = 0.99
 """Quantile of the pixels: of a photo that is not dark, the brightest are bright."""
 _LEVELS = 32
 """Of grey, by which information is measured."""
-_BATCH = 256
+_BATCH, _FILES = 256, 32
+"""Images in memory that are measured at once, and others, which may be larger."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,10 @@ def measure(inputs: Inputs) -> Measures:
     >>> found.brightness.tolist(), found.information.tolist(), found.contrast.tolist()
     ([0.0, 1.0], [0.0, 1.0], [0.0, 0.5])
     """
-    scaled = _scale(inputs)
-
-    def batch(begin: int) -> list[Measures]:
-        end = min(begin + _BATCH, len(inputs))
-        if isinstance(inputs, Tensor):
-            return [_measured(scaled(inputs[begin:end]))]
-        return [_measured_one(inputs, k, scaled) for k in range(begin, end)]
-
-    with ThreadPoolExecutor() as pool:
-        parts = [x for found in pool.map(batch, range(0, len(inputs), _BATCH)) for x in found]
-    return Measures(
-        **{x.name: np.concatenate([getattr(y, x.name) for y in parts]) for x in fields(Measures)}
-    )
+    if torch.cuda.is_available():
+        with suppress(torch.OutOfMemoryError):  # others may use it, too
+            return _measure(inputs, torch.device("cuda"))
+    return _measure(inputs, torch.device("cpu"))
 
 
 def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, Found]]:
@@ -81,17 +75,46 @@ def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, F
         yield "odd_aspect_ratio", odd(longer / np.minimum(measures.height, measures.width))
 
 
-def _measured_one(inputs: Inputs, index: int, scaled: Callable[[Tensor], Tensor]) -> Measures:
-    if not isinstance(inputs, LazyImages):
-        return _measured(scaled(torch.as_tensor(inputs[index])[None]))
-    try:
-        height, width = inputs.size(index)
-    except OSError:  # images that are only shown need not be there
-        return Measures(**{x.name: np.full(1, np.nan, np.float32) for x in fields(Measures)})
-    shrunk = min(1, _SIDE / max(height, width))
-    size = max(1, round(height * shrunk)), max(1, round(width * shrunk))
-    image = replace(inputs, channels=1, resize=size)[index]
-    return _measured(scaled(image[None]), (height, width))
+def _measure(inputs: Inputs, device: torch.device) -> Measures:
+    scaled = _scale(inputs)
+
+    def batch(begin: int) -> Measures:
+        rows = range(begin, min(begin + size, len(inputs)))
+        if isinstance(inputs, LazyImages):
+            return _measured_files(inputs, rows, decoders, device)
+        if isinstance(inputs, Tensor):
+            return _measured(scaled(inputs[begin : rows.stop].to(device)))
+        each = (torch.as_tensor(inputs[k])[None] for k in rows)
+        return _joined([_measured(scaled(image.to(device))) for image in each])
+
+    size = _BATCH if isinstance(inputs, Tensor) else _FILES
+    with Decoders(len(inputs)) as decoders, ThreadPoolExecutor() as pool:
+        return _joined([*pool.map(batch, range(0, len(inputs), size))])
+
+
+def _measured_files(
+    images: LazyImages, rows: range, decoders: Decoders, device: torch.device
+) -> Measures:
+    """Of images that are not in memory, those of one size at once."""
+    found = {x.name: np.full(len(rows), np.nan, np.float32) for x in fields(Measures)}
+    of_size: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        with suppress(OSError):  # images that are only shown need not be there
+            of_size.setdefault(images.size(row), []).append(row)
+    for (height, width), own in of_size.items():
+        shrunk = min(1, _SIDE / max(height, width))
+        scale = max(1, round(height * shrunk)), max(1, round(width * shrunk))
+        pixels = decoders.images(replace(images, channels=1, resize=scale), own)
+        measured = _measured(pixels.to(device).float() / 255, (height, width))
+        for name, values in found.items():
+            values[[row - rows.start for row in own]] = getattr(measured, name)
+    return Measures(**found)
+
+
+def _joined(parts: Sequence[Measures]) -> Measures:
+    return Measures(
+        **{x.name: np.concatenate([getattr(y, x.name) for y in parts]) for x in fields(Measures)}
+    )
 
 
 def _scale(inputs: Inputs) -> Callable[[Tensor], Tensor]:
@@ -120,14 +143,17 @@ def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
     around = edge[..., :-2, 1:-1] + edge[..., 2:, 1:-1] + edge[..., 1:-1, :-2] + edge[..., 1:-1, 2:]
     laplacian = (around - 4 * grey).flatten(1).std(dim=1, correction=0)
     level = (flat * _LEVELS).long().clamp(max=_LEVELS - 1)
-    levels = level + _LEVELS * torch.arange(count)[:, None]
+    levels = level + _LEVELS * torch.arange(count, device=flat.device)[:, None]
     share = torch.bincount(levels.flatten(), minlength=_LEVELS * count).view(count, -1)
     entropy = -torch.special.xlogy(share / flat.shape[1], share / flat.shape[1]).sum(1)
+    found = {
+        "brightness": flat.kthvalue(rank, dim=1).values,
+        "sharpness": (laplacian / contrast).where(contrast > 0, torch.nan),
+        "information": (entropy / np.log(2)).abs(),
+        "contrast": contrast,
+    }
     return Measures(
-        brightness=flat.kthvalue(rank, dim=1).values.numpy(),
-        sharpness=(laplacian / contrast).where(contrast > 0, torch.nan).numpy(),
-        information=(entropy / np.log(2)).abs().numpy(),
-        contrast=contrast.numpy(),
+        **{name: values.cpu().numpy() for name, values in found.items()},
         height=np.full(count, height, np.float32),
         width=np.full(count, width, np.float32),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,9 @@ Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
+
+_placed: WeakKeyDictionary[nn.Module, torch.device] = WeakKeyDictionary()
+"""Where each network is: to move it once more would take as long as to launch a batch."""
 
 
 class Backbone(ABC):
@@ -78,10 +82,12 @@ class ImageBackbone(Backbone):
             images: Tensor = samples.to(device)
         else:
             images = torch.stack([torch.as_tensor(sample) for sample in samples]).to(device)
-        network = self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        if _placed.get(self.network) != device:
+            self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+            _placed[self.network] = device
         half = device.type == "cuda"
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
-            features: Tensor = network(self.normalised(images)).float()
+            features: Tensor = self.network(self.normalised(images)).float()
         return features
 
     def normalised(self, images: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from torch import Tensor
 from abstain.data import LabeledData
 from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
+from abstain.data.readers.decoders import Decoders
 from abstain.embed.backbone import Backbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
 from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
@@ -35,7 +36,7 @@ from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
 _TIMED = {"cuda": 256, "cpu": 16}
-_HASHED, _AHEAD = 128, 64
+_HASHED, _AHEAD = 128, 16
 """Samples that a thread hashes at once; how often, while the network works on others."""
 _WRITTEN = 4
 """Shards that are written meanwhile."""
@@ -73,6 +74,7 @@ def embed(
     shards: list[Path] = []
     with (
         _bar(len(data), data.name, backbone.name, show=show) as advance,
+        Decoders(len(data)) as decoders,
         reading_threads() as threads,
         ThreadPoolExecutor(1) as writer,
     ):
@@ -94,7 +96,8 @@ def embed(
             write_shard(shards[rows.start // SHARD], features)
             return len(rows)
 
-        made = Pipeline(data.inputs, backbone, device, threads, cost).features(missing())
+        pipeline = Pipeline(data.inputs, backbone, device, threads, cost, decoders)
+        made = pipeline.features(missing())
         for count in in_order(writer, write, made, _WRITTEN):
             advance(count)
     if isinstance(backbone, TextBackbone) and backbone.longer > longer:
@@ -115,8 +118,8 @@ def seconds_to_embed(
     """About what the features of all samples take, by the second of two equal batches."""
     device = device or _usual_device()
     rows, seconds = range(min(len(data), _TIMED[device.type])), math.inf
-    with reading_threads() as threads:
-        pipeline = Pipeline(data.inputs, backbone, device, threads, Cost())
+    with Decoders(len(data)) as decoders, reading_threads() as threads:
+        pipeline = Pipeline(data.inputs, backbone, device, threads, Cost(), decoders)
         for _ in range(2):  # in the first the device gets ready
             began = time.perf_counter()
             for _, features in pipeline.features([rows]):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from abstain.data import Inputs
 from abstain.data.inputs import take
+from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, ImageBackbone, Samples
 from abstain.errors import AbstainError
@@ -55,6 +56,7 @@ class Pipeline:
         device: Where it computes.
         threads: Read the samples.
         cost: Takes in where the time goes.
+        decoders: Decode files of images for a GPU, for which threads alone are too slow.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class Pipeline:
         device: torch.device,
         threads: ThreadPoolExecutor,
         cost: Cost,
+        decoders: Decoders | None = None,
     ) -> None:
         self._inputs, self._backbone, self._device = _sized(inputs, backbone), backbone, device
-        self._threads, self._cost = threads, cost
+        self._threads, self._cost, self._decoders = threads, cost, decoders
+        self._pinned = device.type == "cuda"
         self._is_image = isinstance(backbone, ImageBackbone)
         self._batch = _BATCH[device.type] if self._is_image else _TEXTS
 
@@ -96,13 +100,16 @@ class Pipeline:
     def _read(self, part: tuple[range, range]) -> tuple[range, range, Samples]:
         """Images are stacked, and lie where a GPU fetches them while it works."""
         rows, own = part
-        if isinstance(self._inputs, Tensor | list):
-            samples: Samples = self._inputs[own.start : own.stop]
+        inputs = self._inputs
+        if self._pinned and self._decoders and isinstance(inputs, LazyImages):
+            return rows, own, self._decoders.images(inputs, own, pinned=True)
+        if isinstance(inputs, Tensor | list):
+            samples: Samples = inputs[own.start : own.stop]
         else:
-            samples = take(self._inputs, own)
+            samples = take(inputs, own)
         if self._is_image:
             images = samples if isinstance(samples, Tensor) else _stacked(samples)
-            samples = images.pin_memory() if self._device.type == "cuda" else images
+            samples = images.pin_memory() if self._pinned else images
         return rows, own, samples
 
     def _batches(

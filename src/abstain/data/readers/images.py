@@ -1,23 +1,19 @@
 """Encoded images to uint8 tensors (channels, height, width): all at once, or one when asked for."""
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from abstain.data.contract import Inputs
+from abstain.data.readers.decoding import decode, header_of
 from abstain.errors import DataError
 from abstain.support.optional import require
 from abstain.support.wording import many, some
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _CHUNK = 256
@@ -67,7 +63,7 @@ class LazyImages:
 
     def size(self, index: int) -> tuple[int, int]:
         """Height and width of one image as its file has it, before any scaling."""
-        return _header(self.blobs[index])[:2]
+        return header_of(self.blobs[index])[:2]
 
     def __getitem__(self, index: int, /) -> Tensor:
         try:
@@ -78,27 +74,6 @@ class LazyImages:
             raise DataError(
                 f"image {index} must be readable, got: {error}; replace it or take it out"
             ) from error
-
-
-def decode(
-    blob: bytes, channels: int | None = None, resize: tuple[int, int] | None = None
-) -> NDArray[np.uint8]:
-    """One image as uint8 (channels, height, width): grey stays one channel by default.
-
-    Args:
-        blob: the encoded image.
-        channels: 1 or 3; None keeps grey grey and makes everything else RGB.
-        resize: (height, width) to scale to.
-    """
-    image = _upright(blob, None if resize is None else max(resize))
-    grey = channels == 1 or (channels is None and _is_grey(image))
-    if image.mode.startswith("I"):  # 16 bits: keep the upper eight, PIL would clip
-        image = _from_array((np.asarray(image) >> 8).astype(np.uint8))
-    image = image.convert("L" if grey else "RGB")
-    if resize is not None and image.size != (resize[1], resize[0]):
-        image = image.resize((resize[1], resize[0]))
-    array = np.array(image, dtype=np.uint8)
-    return array[None] if grey else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
 def read_images(
@@ -148,7 +123,7 @@ def list_images(
 ) -> Images:
     """Images to be shown, each decoded when asked for; only bad ones to be left out are sought."""
     require("PIL", "an image")
-    headers = _parallel(_header, blobs) if skip_bad else ()
+    headers = _parallel(header_of, blobs) if skip_bad else ()
     bad = {index for index, header in enumerate(headers) if isinstance(header, Exception)}
     keep = [index for index in range(len(blobs)) if index not in bad]
     kept = blobs.subset(keep) if bad else blobs
@@ -162,7 +137,7 @@ def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def _common_size(blobs: Blobs) -> tuple[int, int]:
     """The median height and width, but no more than what is quick."""
-    headers = [found for found in _parallel(_header, blobs) if not isinstance(found, Exception)]
+    headers = [found for found in _parallel(header_of, blobs) if not isinstance(found, Exception)]
     height, width = (int(np.median([found[side] for found in headers])) for side in (0, 1))
     return min(_QUICK, height), min(_QUICK, width)
 
@@ -207,7 +182,7 @@ def _lazy(
     """All images, to be decoded when asked for; None where they have several sizes."""
     keep, bad, grey = [], [], True
     sizes = set()
-    for index, header in enumerate(_parallel(_header, blobs)):
+    for index, header in enumerate(_parallel(header_of, blobs)):
         if isinstance(header, Exception):
             bad.append(index)
         else:
@@ -247,43 +222,6 @@ def _parallel(work: Callable[[bytes], _T], blobs: Blobs) -> Iterator[_T | Except
     with ThreadPoolExecutor() as pool:
         for results in pool.map(chunk, range(0, len(blobs), _CHUNK)):
             yield from results
-
-
-def _header(blob: bytes) -> tuple[int, int, bool]:
-    from PIL import Image
-
-    image = Image.open(io.BytesIO(blob))
-    height, width = image.height, image.width
-    if _turned(image) >= 5:  # by a quarter
-        height, width = width, height
-    return height, width, _is_grey(image)
-
-
-def _upright(blob: bytes, side: int | None = None) -> "Image":
-    """An image as the camera saw it, not smaller than `side` unless it is."""
-    from PIL import Image, ImageOps
-
-    image: Image.Image = Image.open(io.BytesIO(blob))
-    if side is not None:
-        # A photo of 12 megapixels is read ten times as fast where an eighth of its side will do.
-        image.draft(None, (side, side))
-    return ImageOps.exif_transpose(image) if _turned(image) != 1 else image
-
-
-def _turned(image: "Image") -> int:
-    """How a camera was held, from 1 (upright) to 8; only formats of cameras hold it."""
-    turned = image.getexif().get(0x0112, 1) if image.format in ("JPEG", "MPO") else 1
-    return turned if turned in range(1, 9) else 1
-
-
-def _is_grey(image: "Image") -> bool:
-    return image.mode in ("1", "L", "LA") or image.mode.startswith("I")
-
-
-def _from_array(array: NDArray[np.uint8]) -> "Image":
-    from PIL import Image
-
-    return Image.fromarray(array)
 
 
 def _check_readable(
