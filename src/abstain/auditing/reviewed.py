@@ -114,7 +114,7 @@ def rows_of(answers: Mapping[str, str], data: LabeledData) -> dict[int, int]:
         data: What was audited.
     """
     number = {name: k for k, name in enumerate(data.classes)}
-    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in answers}
+    row = {id_: k for k, id_ in enumerate(data.ids) if id_ in answers} if answers else {}
     return {row[id_]: number[label] for id_, label in answers.items()}
 
 

@@ -7,9 +7,8 @@ and many with those of the nearest cells.
 import logging
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from abstain.checks.cells import PRODUCTS, Cells
 from abstain.checks.found import Floats, Ints
@@ -60,17 +59,14 @@ def rows_of(features: Tensor | Features) -> Floats:
     (array([1., 0., 0.], dtype=float32), array([8., 0., 0.], dtype=float32))
     """
     tensor = features.in_memory() if isinstance(features, Features) else features
-    rows = tensor.detach().to("cpu", torch.float32).numpy()
-    if rows.ndim != 2 or not np.isfinite(rows).all():
+    rows = tensor.detach().to("cpu", torch.float32)
+    if rows.ndim != 2 or not bool(rows.isfinite().all()):
         raise AbstainError(
-            f"must be finite numbers (samples, columns), got shape {rows.shape}"
+            f"must be finite numbers (samples, columns), got shape {tuple(rows.shape)}"
             f"{' with NaN or infinity' if rows.ndim == 2 else ''}",
             argument="features",
         )
-    if rows.shape[1] <= _FEW:
-        return rows
-    length: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Floats = np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
+    unit: Floats = (rows if rows.shape[1] <= _FEW else nn.functional.normalize(rows)).numpy()
     return unit
 
 
@@ -90,7 +86,7 @@ class Index:
     def neighbours(self, k: int = NEIGHBOURS) -> Neighbours:
         """Of each row, the nearest others.
 
-        >>> found = Index.of(np.array([[0.0], [1.0], [3.0]], np.float32)).neighbours(1)
+        >>> found = Index.of(torch.tensor([[0.0], [1.0], [3.0]]).numpy()).neighbours(1)
         >>> found.index.tolist(), found.distance.tolist()
         ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
         """
