@@ -26,20 +26,6 @@ def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):
     assert prints[:6].tolist() == prints[6:].tolist()
 
 
-def test_large_samples_are_hashed_by_threads_as_small_ones_are(monkeypatch):
-    rows = torch.rand(40, 600, generator=torch.Generator().manual_seed(0))
-    rows[7] = rows[33]
-    given = torch.arange(40) % 2
-    ids = [str(k) for k in range(40)]
-    data = LabeledData(inputs=rows, given=given, classes=("a", "b"), ids=ids, kind="table")
-    monkeypatch.setattr(module, "_HASHED", 8)
-    by_threads = fingerprints(data)
-    monkeypatch.setattr(module, "_LARGE", rows[:1].nbytes + 1)
-    assert by_threads.tolist() == fingerprints(data).tolist()
-    assert len(set(by_threads.tolist())) == 39
-    assert by_threads[7] == by_threads[33]
-
-
 def test_lazy_images_differ_by_their_files(image_folder):
     root = image_folder(per_class=3)
     lazy = load(root, memory_budget=1)

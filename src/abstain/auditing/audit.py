@@ -26,6 +26,7 @@ from abstain.auditing.reviewed import (
     read_answers,
     rows_of,
 )
+from abstain.checks.found import Ints
 from abstain.data import LabeledData
 from abstain.data.features import are_numbers
 from abstain.data.inputs import fingerprints
@@ -163,11 +164,13 @@ def audit(
         met = float((checked.argmax(axis=1) == given).mean())
         held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
         sources = remembered(sources)
-    result = _verdict(data, evidence, trained, held_out, sources, folder, began, test_data)
+    # By what was trained on: what is only shown need not even be there.
+    prints = fingerprints(_seen(trained, data))
+    result = _verdict(data, evidence, trained, held_out, sources, folder, began, test_data, prints)
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
     if _is_to_write(trained):
-        checks = faults_of(data, trained, result.verdict, check, test_data)
+        checks = faults_of(data, trained, result.verdict, check, test_data, prints)
         duplicates = result.duplicates
         # Where something else is shown than seen, that may be missing, and tells nothing here.
         if checks is not None and "null" in checks.issues and _seen(trained, data).shown is None:
@@ -188,6 +191,7 @@ def _verdict(
     folder: str | os.PathLike[str] | None,
     began: float,
     test: LabeledData | None,
+    prints: Ints,
 ) -> Audit:
     """From evidence to a judgement of every label."""
     given = data.given.numpy()
@@ -199,8 +203,7 @@ def _verdict(
     return Audit(
         data=data,
         verdict=verdict,
-        # By what was trained on: what is only shown need not even be there.
-        duplicates=disagreeing_duplicates(fingerprints(_seen(trained, data)), given),
+        duplicates=disagreeing_duplicates(prints, given),
         detection=detected(verdict, data) if was_planted else None,
         trained=trained,
         held_out=held_out,

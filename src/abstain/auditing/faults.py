@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from abstain.checks.check import ALL, NO_FEATURES, Checks, check
+from abstain.checks.found import Ints
 from abstain.data import LabeledData
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder
@@ -28,6 +29,7 @@ def faults_of(
     verdict: Verdict,
     names: Sequence[str] | None = None,
     test: LabeledData | None = None,
+    prints: Ints | None = None,
 ) -> Checks | None:
     """The checks of an audit; None where only labels were asked for.
 
@@ -38,6 +40,7 @@ def faults_of(
         names: Of `abstain.checks.check.ALL`, or `labels`; by default all, but of more than 50,000
             samples only what needs no neighbours, which would take minutes.
         test: The test set, in which samples should not stand.
+        prints: Fingerprints of the samples as the model saw them, where they are known.
     """
     chosen = check_names(names)
     if chosen == ():
@@ -54,6 +57,7 @@ def faults_of(
         None if test is None else (test, _features(use, test)),
         flagged=verdict.is_label_issue,
         without=NO_FEATURES if by_neighbours else TOO_MANY,
+        prints=prints,
     )
 
 

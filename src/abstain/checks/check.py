@@ -116,6 +116,7 @@ def check(
     *,
     flagged: Mask | None = None,
     without: str = NO_FEATURES,
+    prints: Ints | None = None,
 ) -> Checks:
     """Look for faults of a data set other than wrong labels.
 
@@ -130,6 +131,7 @@ def check(
         test: A test set and its features, in which duplicates are looked for too.
         flagged: (N,) labels that are probably wrong: no column needs to predict these.
         without: Where there are no features, why.
+        prints: (N,) fingerprints of the samples, if they were taken already.
 
     >>> import torch
     >>> rng = np.random.default_rng(0)
@@ -150,7 +152,7 @@ def check(
                 argument="checks",
             )
     labels = checked_labels(data.given if given is None else given, len(data)).astype(np.int64)
-    asked = _Asked(data, labels, features, evidence, test, flagged, without)
+    asked = _Asked(data, labels, features, evidence, test, flagged, without, prints)
     columns: Columns = {}
     for name in (x for x in ALL if x in checks):
         try:
@@ -175,6 +177,7 @@ class _Asked:
     test: TestSet | None
     flagged: Mask | None
     without: str
+    prints: Ints | None
     skipped: dict[str, str] = field(default_factory=dict)
     giveaways: tuple[Giveaway, ...] = ()
 
@@ -218,7 +221,8 @@ def _issue(name: str, found: Found) -> Columns:
 
 
 def _duplicates(asked: _Asked) -> Columns:
-    prints = fingerprints(asked.data)  # what is only shown need not even be there
+    # What is only shown need not even be there.
+    prints = fingerprints(asked.data) if asked.prints is None else asked.prints
     try:
         neighbours: Neighbours | None = asked.neighbours
     except _CannotError as why:

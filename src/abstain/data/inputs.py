@@ -15,7 +15,7 @@ from abstain.errors import DataError
 from abstain.support.wording import many, some
 
 BLOCK = 1 << 14
-_HASHED, _LARGE = 1 << 10, 1 << 11
+_HASHED = 1 << 10
 _FEW = 256  # images, which fit in memory
 
 
@@ -121,9 +121,7 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
         return b"".join(sha256(x if len(x) else b" %d" % row).digest()[:8] for row, x in named)
 
     starts = range(0, len(data), _HASHED)
-    # Files are read, and samples of two kilobytes hashed, without Python's lock.
-    large = isinstance(data.inputs, Tensor) and data.inputs[:1].nbytes >= _LARGE
-    if large or hasattr(data.inputs, "encoded"):
+    if hasattr(data.inputs, "encoded"):  # files are read without Python's lock
         with ThreadPoolExecutor() as threads:
             found = b"".join(threads.map(digests, starts))
     else:
