@@ -184,7 +184,9 @@ def test_processes_decode_files_for_a_gpu(monkeypatch):
 def test_a_gpu_with_too_little_memory_gets_smaller_batches(caplog):
     network = torch.nn.Sequential(torch.nn.Conv2d(3, 512, 1), mean := Mean())
     large = ImageBackbone("net", "net", network, size=224)
-    torch.cuda.set_per_process_memory_fraction(4e9 / torch.cuda.mem_get_info()[1])
+    torch.cuda.empty_cache()  # what other tests of this process left there
+    memory = torch.cuda.memory_reserved() + 4e9
+    torch.cuda.set_per_process_memory_fraction(memory / torch.cuda.mem_get_info()[1])
     try:
         with reading_threads() as threads:
             pipeline = Pipeline(Files(256), large, torch.device("cuda"), threads, Cost())
