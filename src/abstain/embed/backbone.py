@@ -11,11 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind, LabeledData
+from abstain.errors import DataError
 
 Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
+_OVERSHOOT = 0.25
+"""How far images may leave 0 … 1: scaling by splines goes a little beyond."""
 
 
 class Backbone(ABC):
@@ -73,11 +76,12 @@ class ImageBackbone(Backbone):
         return self.for_images(height, width)
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
-        """Of images as uint8 (channels, height, width), of one size."""
+        """Of images (channels, height, width) of one size: bytes, or numbers from 0 to 1."""
         if isinstance(samples, Tensor):
             images: Tensor = samples.to(device)
         else:
             images = torch.stack([torch.as_tensor(sample) for sample in samples]).to(device)
+        check_pixels(images)
         network = self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         half = device.type == "cuda"
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
@@ -96,6 +100,31 @@ class ImageBackbone(Backbone):
             ).clamp(0, 1)
         mean, std = (_channels(x, pixels.device) for x in (self.mean, self.std))
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+
+def not_pixels(images: Tensor) -> str | None:
+    """Why images (N, channels, height, width) are none that a backbone takes; None if they are.
+
+    >>> not_pixels(torch.zeros(1, 3, 8, 8)), not_pixels(torch.full((1, 3, 8, 8), 200.0))
+    (None, 'images must be bytes (uint8) or numbers from 0 to 1, got 200 to 200')
+    """
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        return (
+            "images must be grey or in colour, (1 or 3 channels, height, width), got the shape "
+            f"{tuple(images.shape[1:])}"
+        )
+    if images.dtype == torch.uint8 or not images.numel():
+        return None
+    low, high = (float(x) for x in images.aminmax())
+    if low >= -_OVERSHOOT and high <= 1 + _OVERSHOOT:
+        return None
+    return f"images must be bytes (uint8) or numbers from 0 to 1, got {low:g} to {high:g}"
+
+
+def check_pixels(images: Tensor) -> None:
+    """Raise for images that a backbone cannot take: it would see them as black, white or noise."""
+    if why := not_pixels(images):
+        raise DataError(why)
 
 
 @cache
