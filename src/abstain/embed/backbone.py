@@ -17,6 +17,8 @@ Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
+_TEXTS = 64
+"""Texts that a transformer sees at once."""
 _OVERSHOOT = 0.25
 """How far images may leave 0 … 1: scaling by splines goes a little beyond."""
 
@@ -162,6 +164,18 @@ class TextBackbone(Backbone):
         if len(parts) == len(samples):
             return rows
         return mean_by_text(rows, places, len(samples))
+
+
+def in_batches(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
+    """Rows of texts, some of about one length at a time: padding costs as much as words.
+
+    >>> in_batches(["three", "a"], lambda few: torch.tensor([[len(x)] for x in few])).tolist()
+    [[5], [1]]
+    """
+    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+    parts = (order[begin : begin + _TEXTS] for begin in range(0, len(order), _TEXTS))
+    rows = torch.cat([encode([texts[k] for k in part]) for part in parts])
+    return rows[torch.tensor(order, device=rows.device).argsort()]
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from abstain.embed.backbone import (
     Backbone,
     ImageBackbone,
     TextBackbone,
+    in_batches,
     splitter,
     weights_digest,
 )
@@ -156,8 +157,8 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
         tokenizer = library.get_tokenizer(architecture)
 
         def encode(texts: list[str], device: torch.device) -> Tensor:
-            rows: Tensor = network.to(device).eval().encode_text(tokenizer(texts).to(device))
-            return rows
+            side = network.to(device).eval()
+            return in_batches(texts, lambda part: side.encode_text(tokenizer(part).to(device)))
 
         return TextBackbone(name, f"{name}-{digest}-text", encode, _halver(tokenizer))
     about = library.get_model_preprocess_cfg(network)

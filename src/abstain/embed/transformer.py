@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from abstain.embed.backbone import TextBackbone, pooled, splitter
+from abstain.embed.backbone import TextBackbone, in_batches, pooled, splitter
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
@@ -68,16 +68,13 @@ def _encoded(
     window: int,
 ) -> Tensor:
     network = network.to(device)
-    # Texts of one length together: padding costs as much as words.
-    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
-    rows: list[Tensor] = []
+
+    def encode(part: list[str]) -> Tensor:
+        batch = tokenizer(
+            part, padding=True, truncation=True, max_length=window, return_tensors="pt"
+        ).to(device)
+        hidden = network(**batch).last_hidden_state
+        return pooled(hidden.float(), batch["attention_mask"])
+
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        for begin in range(0, len(order), 64):
-            part = [texts[k] for k in order[begin : begin + 64]]
-            batch = tokenizer(
-                part, padding=True, truncation=True, max_length=window, return_tensors="pt"
-            ).to(device)
-            hidden = network(**batch).last_hidden_state
-            rows.append(pooled(hidden.float(), batch["attention_mask"]))
-    together = torch.cat(rows)
-    return together[torch.tensor(order, device=together.device).argsort()]
+        return in_batches(texts, encode)
