@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -222,10 +222,17 @@ def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
     return split
 
 
-def weights_digest(network: nn.Module) -> str:
-    """A hash of all weights of a network: a name may stand for others tomorrow."""
+def weights_digest(network: nn.Module, without: Container[str] = ()) -> str:
+    """A hash of all weights of a network: a name may stand for others tomorrow.
+
+    Args:
+        network: Has the weights.
+        without: Those that its checkpoint lacks: they are drawn anew each time it is opened.
+    """
     digest = hashlib.blake2b(digest_size=10)
     for name, tensor in sorted(network.state_dict().items()):
+        if name in without:
+            continue
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
