@@ -68,11 +68,13 @@ class FineTuningEncoder(Encoder):
         return cls(backbone, data.columns, reason)
 
     @classmethod
-    def restore(cls, about: dict[str, Any], folder: Path) -> "FineTuningEncoder":
+    def restore(
+        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+    ) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        backbone = backbone_again(about, "image", folder)
-        assert isinstance(backbone, ImageBackbone)
-        return cls(backbone, tuple(about["columns"]), about["reason"])
+        found = backbone_again(about, "image", folder, backbone)
+        assert isinstance(found, ImageBackbone)
+        return cls(found, tuple(about["columns"]), about["reason"])
 
     @property
     def seen_by(self) -> str:  # type: ignore[override]
