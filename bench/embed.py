@@ -1,6 +1,6 @@
 """What `abstain embed` costs beside the bare forward pass of its network on the same batches.
 
-    python bench/embed.py --photos 4000 --out results/embed.json
+    python bench/embed.py --photos 4000 --out results/embed-cpu.json
 
 Photos are drawn at random as JPEG files of 320×240 pixels in a folder, so that they must be read
 and decoded. Three things are timed in turn, `--repeats` times: the bare forward pass on batches

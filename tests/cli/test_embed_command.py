@@ -1,4 +1,5 @@
 import json
+import shlex
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -45,6 +46,15 @@ def test_features_written_can_be_audited(here, capsys):
         *("audit", "news.csv", "--features", "out/features.npy", "--epochs", 4, "--out", "audit")
     )
     assert code == 0
+
+
+def test_the_command_that_comes_next_can_be_pasted(here, capsys):
+    (here / "my news.csv").write_text((here / "news.csv").read_text().replace("label", "desk", 1))
+    assert run("embed", "my news.csv", "--label", "desk", "--out", "out") == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    words = shlex.split(line.removeprefix("Audit by them: abstain "))
+    assert words[:2] == ["audit", "my news.csv"]
+    assert run(*words, "--epochs", 2, "--out", "audit") == 0
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,14 @@ def test_it_trains_and_says_what_came_of_it(here):
     assert (here / "run" / "model.safetensors").exists()
 
 
+def test_by_which_backbone_texts_were_seen_is_said(here):
+    rows = [f"{'a goal' if k % 2 else 'the bank'} {k},{k % 2}" for k in range(40)]
+    (here / "news.csv").write_text("\n".join(["text,label", *rows]))
+    output = run("news.csv", "--backbone", "small:wordllama", "--epochs", 2, "--out", "run")
+    assert re.search(r"seen by +small:wordllama, named\n", output), output
+    assert "seen by" not in run("blobs.npz", "--epochs", 2, "--out", "numbers")
+
+
 def test_a_method_that_bets_says_how_much(here):
     output = run("blobs.npz", "--method", "schedule", "--epochs", 3, "--out", "run")
     assert re.search(r"mean stake, what is not kept in reserve +\d[\d.]*%\n", output), output

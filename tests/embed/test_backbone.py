@@ -1,7 +1,9 @@
+import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from abstain.embed.backbone import ImageBackbone, TextBackbone, splitter, weights_digest
+from abstain.errors import DataError
 
 
 def tokenizer():
@@ -27,6 +29,21 @@ def test_a_long_text_is_the_mean_of_its_parts_and_is_counted():
     features = backbone.features(["a b a b", "a"], torch.device("cpu"))
     assert features.tolist() == [[2.0], [1.0]]  # of 3 and 1 words
     assert backbone.longer == 1
+
+
+def test_images_that_it_would_see_as_white_or_cannot_see_are_refused():
+    class Mean(torch.nn.Module):
+        def forward(self, images):
+            return images.mean((2, 3))
+
+    backbone = ImageBackbone("mean", "mean", Mean(), 8, (0, 0, 0), (1, 1, 1))
+    photos = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    cpu = torch.device("cpu")
+    torch.testing.assert_close(backbone.features(photos, cpu), backbone.features(photos / 255, cpu))
+    with pytest.raises(DataError, match=r"must be bytes \(uint8\) or numbers from 0 to 1, got"):
+        backbone.features(photos.float(), cpu)
+    with pytest.raises(DataError, match=r"grey or in colour, .*, got the shape \(4, 8, 8\)"):
+        backbone.features(photos[:, [0, 1, 2, 0]], cpu)
 
 
 def test_other_weights_have_another_digest():

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -35,6 +37,27 @@ def test_the_ground_of_an_image_is_its_most_frequent_value():
 def test_photos_are_seen_by_the_network_that_is_installed():
     photos = torch.randint(0, 256, (20, 3, 32, 32), dtype=torch.uint8)
     choice = choose(load((photos, np.arange(20) % 2)))
+    assert choice.name == "small:efficientnet-lite2"
+
+
+@pytest.mark.parametrize(
+    ("images", "why"),
+    [
+        (255 * torch.rand(20, 3, 32, 32), r"numbers from 0 to 1, got \S+ to 2\d\d"),
+        (torch.randint(0, 256, (20, 3, 32, 32)), "numbers from 0 to 1"),
+        (torch.randn(20, 3, 32, 32), "numbers from 0 to 1"),
+        (torch.zeros(20, 4, 32, 32, dtype=torch.uint8), "grey or in colour"),
+    ],
+)
+def test_images_that_no_backbone_takes_are_learnt_from_scratch_and_it_is_said(images, why, caplog):
+    choice = choose(load((images, np.arange(20) % 2)))
+    assert choice.name == "none"
+    assert re.search(why, choice.reason)
+    assert "arrays is learnt from scratch: for a backbone, images must be" in caplog.text
+
+
+def test_images_from_0_to_1_are_seen_by_a_backbone():
+    choice = choose(load((torch.rand(20, 3, 32, 32), np.arange(20) % 2)))
     assert choice.name == "small:efficientnet-lite2"
 
 

@@ -150,6 +150,13 @@ def test_an_audit_trains_all_epochs(source, backbone):
     assert "fine-tuned" in found.trained.encoder.seen_by
 
 
+def test_probabilities_of_a_fine_tuned_audit_are_by_the_backbone_as_it_was(source, backbone):
+    tuned = audit(source, recipe(), backbone=backbone)
+    frozen = audit(source, Recipe(epochs=2, warm_up=1, batch=8), backbone=backbone)
+    assert tuned.probabilities.shape == (45, 3)
+    np.testing.assert_allclose(tuned.probabilities, frozen.probabilities, atol=0.02)
+
+
 def test_images_in_memory_keep_their_size_and_are_scaled_on_the_device():
     data = images(side=32)
     encoder = FineTuningEncoder.fit(data, convolutions(any_size=True))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
 from abstain.embed.names import backbone_named, check_name
@@ -52,6 +52,29 @@ def test_a_text_encoder_of_transformers_averages_the_words_that_are_there(tmp_pa
         ]
     features = backbone.features(texts, CPU)
     torch.testing.assert_close(features, torch.stack(alone), atol=1e-5, rtol=1e-4)
+
+
+def without_pooler(folder):
+    """As in the checkpoint of a classifier: transformers then draws one at random."""
+    file = folder / "model.safetensors"
+    weights = {name: x for name, x in load_file(file).items() if "pooler" not in name}
+    save_file(weights, file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("library", "kind", "folder"),
+    [("hf", "image", vit), ("hf", "text", bert), ("st", "text", bert)],
+)
+def test_weights_that_a_checkpoint_lacks_make_no_other_backbone_of_it(
+    tmp_path, library, kind, folder
+):
+    name = f"{library}:{without_pooler(folder(tmp_path))}"
+    first = backbone_named(name, kind)
+    assert backbone_named(name, kind).identity == first.identity
+    file = tmp_path / "model.safetensors"
+    save_file({k: x + 1 for k, x in load_file(file).items()}, file, metadata={"format": "pt"})
+    assert backbone_named(name, kind).identity != first.identity
 
 
 def test_a_text_longer_than_the_window_of_an_encoder_is_split(tmp_path):

@@ -38,6 +38,45 @@ def test_an_onnx_network_for_texts_needs_its_tokenizer(mean_network):
         from_onnx("onnx:mean", str(mean_network), "text")
 
 
+def word_vectors(folder, entry):
+    """An ONNX network that looks up the vector of each token, with its tokenizer beside it."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, "good": 1, "bad": 2}, unk_token="[PAD]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.save(str(folder / "tokenizer.json"))
+    table = numpy_helper.from_array(np.float32([[9, 9], [1, 0], [0, 1]]), "table")
+    tokens = helper.make_tensor_value_info(entry, TensorProto.INT64, ["n", "tokens"])
+    leaving = helper.make_tensor_value_info("hidden", TensorProto.FLOAT, ["n", "tokens", 2])
+    node = helper.make_node("Gather", ["table", entry], ["hidden"])
+    graph = helper.make_graph([node], "vectors", [tokens], [leaving], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    onnx.save(model, folder / "words.onnx")
+    return folder / "words.onnx"
+
+
+def test_an_onnx_network_for_texts_averages_their_tokens_a_few_texts_at_a_time(
+    tmp_path, monkeypatch
+):
+    path = word_vectors(tmp_path, "input_ids")
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 8}')
+    backbone = from_onnx("onnx:words", str(path), "text")
+    monkeypatch.setattr("abstain.embed.backbone._TEXTS", 2)
+    texts = ["good", "bad good bad good", "bad", "good " * 30 + "bad " * 6]
+    expected = [[1, 0], [0.5, 0.5], [0, 1], [5 / 6, 1 / 6]]
+    np.testing.assert_allclose(backbone.features(texts, CPU).numpy(), expected, atol=1e-6)
+    assert backbone.longer == 1
+
+
+def test_an_onnx_network_that_takes_other_than_tokens_is_refused(tmp_path):
+    path = word_vectors(tmp_path, "position_ids")
+    with pytest.raises(AbstainError, match=r"must take input_ids, .*, which takes position_ids"):
+        from_onnx("onnx:words", str(path), "text")
+
+
 def test_a_file_that_is_no_network_is_refused(tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     with pytest.raises(AbstainError, match="backbone must be an ONNX network"):

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.faults_shown import faults, leaked
+from abstain.report.faults_shown import faults, leaked, not_looked_for
 from abstain.report.page import render
 
 
@@ -48,3 +48,12 @@ def test_nothing_is_said_where_nothing_else_was_looked_for():
     found = audit((rows, np.arange(60) % 2), Recipe(epochs=1, warm_up=0), check=["labels"])
     assert faults(found) == []
     assert "What else was found" not in render(found)
+
+
+def test_what_was_not_looked_for_is_no_good_news():
+    photos = torch.randint(60, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    recipe = Recipe(epochs=1, warm_up=0, batch=8)
+    found = audit((photos, np.arange(40) % 2), recipe, backbone="none")
+    assert list(not_looked_for(found)) == ["duplicates", "outliers", "groups"]
+    page = render(found)
+    assert "Not looked for, or not in full: outliers (there are no features of the inputs" in page

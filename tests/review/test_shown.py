@@ -75,6 +75,26 @@ def test_neighbours_go_by_the_backbone_of_the_audit(tmp_path, page):
     assert nearest == {"small:wordllama": "a dog", "none": "my tax law"}
 
 
+def test_neighbours_of_a_fine_tuned_audit_go_by_its_backbone_as_it_was(tmp_path, page):
+    write_images(tmp_path / "photos")
+    (tmp_path / "mean.py").write_text(
+        "import torch\n"
+        "class Mean(torch.nn.Module):\n"
+        "    size = 8\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.ones(3))\n"
+        "    def forward(self, images): return images.mean((2, 3)) * self.scale\n"
+    )
+    recipe = Recipe.of("auto", epochs=3, batch=8, finetune=True, augment=False)
+    name = f"{tmp_path / 'mean.py'}:Mean"
+    audit(tmp_path / "photos", recipe, backbone=name, folder=tmp_path / "audit")
+    with page(tmp_path / "audit") as client:
+        answer = client.get("/api/near", params={"row": 4})
+        assert answer.status_code == 200
+        assert any(group["samples"] for group in answer.json())
+
+
 def test_a_backbone_that_is_gone_leaves_neighbours_by_words(texts, page, caplog):
     path = texts / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "small:gone"}))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
+from tiny_models import vit
 
 from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.data.encoders.base import LazyEncoded
@@ -137,6 +139,33 @@ def test_weights_that_changed_since_are_refused(reviews, tmp_path):
     path.write_text(json.dumps({**about, "identity": "small:wordllama-of-another-day"}))
     with pytest.raises(AbstainError, match="must find the backbone that it was trained with"):
         predict_from(tmp_path / "run", reviews)
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_a_backbone_that_was_moved_is_named_again_for_predictions(photos, tmp_path, finetune):
+    folder = vit(tmp_path / "here")
+    recipe = Recipe.of("auto", finetune=finetune, epochs=2, batch=8)
+    train(photos, recipe, backbone=f"hf:{folder}", folder=tmp_path / "run")
+    before = predict_from(tmp_path / "run", photos)
+    folder.rename(tmp_path / "there")
+    with pytest.raises(AbstainError, match=r"backbone must name a folder that exists, got .*here"):
+        predict_from(tmp_path / "run", photos)
+    moved = f"hf:{tmp_path / 'there'}"
+    after = predict_from(tmp_path / "run", photos, backbone=moved)
+    np.testing.assert_array_equal(after.confidence, before.confidence)
+    weights = load_file(tmp_path / "there" / "model.safetensors")
+    other = {name: x + 1 for name, x in weights.items()}
+    save_file(other, tmp_path / "there" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(AbstainError, match="must find the backbone that it was trained with"):
+        predict_from(tmp_path / "run", photos, backbone=moved)
+
+
+def test_a_backbone_is_named_again_only_for_a_folder_that_has_one(photos, tmp_path):
+    trained = train(photos, SHORT, backbone="none", folder=tmp_path / "run")
+    with pytest.raises(AbstainError, match=r"backbone must be left out for .*, which has none"):
+        predict_from(tmp_path / "run", photos, backbone="small:efficientnet-lite2")
+    with pytest.raises(AbstainError, match="backbone must be left out for a run in memory"):
+        predict_from(trained, photos, backbone="small:efficientnet-lite2")
 
 
 def test_a_backbone_for_a_table_is_refused():

@@ -162,6 +162,16 @@ def test_unknown_arguments_are_answered_by_the_nearest_known_one():
         train(small.blobs(20), method="nll")
 
 
+def test_batches_too_large_for_the_device_are_refused_with_a_smaller_size(monkeypatch):
+    def run_once(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("abstain.training.run.run_once", run_once)
+    rule = "batch must fit into the memory of the device, got 48, too many at once"
+    with pytest.raises(AbstainError, match=f"{rule}; start again with batch=24"):
+        train(small.blobs(60), Recipe(epochs=2, batch=48))
+
+
 def with_batch_norm(outputs):
     return torch.nn.Sequential(
         torch.nn.Linear(5, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, outputs)

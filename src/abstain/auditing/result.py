@@ -38,6 +38,9 @@ from abstain.auditing.reviewed import (
 from abstain.auditing.summary import summary_of
 from abstain.checks.check import Checks
 from abstain.data import LabeledData
+from abstain.data.reading import MEMORY_BUDGET
+from abstain.embed.embedding import embed
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.folds import out_of_sample
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
@@ -288,16 +291,20 @@ class Audit:
         """(N, m) out-of-sample probabilities, in the order of the source.
 
         Of five linear heads on the features, each judges the samples whose labels it has not seen.
+        Where the backbone was trained too, features are those of before: it has seen all labels.
         They are for other tools that ask for such probabilities; the verdict itself rests on what
         the training saw of each label, which ranks wrong labels better (docs/backbones.md).
         """
         trained = self.trained
-        if trained is None or trained.encoder.sees != "table":
+        if trained and isinstance(trained.encoder, FineTuningEncoder):
+            features = embed(trained.data, trained.encoder.backbone).within(MEMORY_BUDGET)
+        elif trained and trained.encoder.sees == "table":
+            features = trained.encoder.encode(trained.data)
+        else:
             raise AbstainError(
                 "probabilities need features: audit with a backbone, or with features=, got "
-                + ("probabilities that were given" if trained is None else "a network of its own")
+                + ("a network of its own" if trained else "probabilities that were given")
             )
-        features = trained.encoder.encode(trained.data)
         found = out_of_sample(features, trained.data.given, self.data.num_classes)
         return found.numpy()
 

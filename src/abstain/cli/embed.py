@@ -1,6 +1,7 @@
 """`abstain embed`: the features of a data set by a pretrained network."""
 
 import json
+import shlex
 from typing import Annotated
 
 import typer
@@ -60,9 +61,15 @@ def embed(
     if about["made"]:
         rate = about["made"] / max(about["seconds"], 1e-9)
         made = f"{about['made']:,} made now, {rate:,.0f} a second; the limit was {about['limit']}"
-    for line in (
+    lines = [
         f"{about['samples']:,} samples by {about['backbone']} ({about['reason']}): "
-        f"{about['columns']:,} features each ({made}).",
-        f"Audit by them: abstain audit {source} --features {place / 'features.npy'}",
-    ):
+        f"{about['columns']:,} features each ({made})."
+    ]
+    if split == "train":  # an audit is of no other
+        words = ["abstain", "audit", source, "--features", str(place / "features.npy")]
+        words += ["--label", label] if label else []
+        words += ["--data-dir", str(data_dir)] if data_dir else []
+        words += ["--skip-bad"] if skip_bad else []
+        lines.append(f"Audit by them: {shlex.join(words)}")
+    for line in lines:
         console.print(line, soft_wrap=True, markup=False)

@@ -124,6 +124,14 @@ def predict(
             rich_help_panel=DATA,
         ),
     ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="The backbone of RUN, where its weights lie elsewhere than in training, such as "
+            "hf:/models/dinov2-base; they must be the same.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     data_dir: options.DataDir = None,
     skip_bad: options.SkipBad = False,
     image_size: Annotated[
@@ -184,6 +192,7 @@ def predict(
         calibrate_split=calibrate_split,
         confidence=sure,
         compare=label is not None if compare is None else compare,
+        backbone=backbone,
         show=not as_json,
         **reading,
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -12,11 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind, LabeledData
+from abstain.errors import DataError
 
 Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
 _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 """Images up to 64 pixels hold no more than a network sees at 160, at half the cost of 224."""
+_TEXTS = 64
+"""Texts that a transformer sees at once."""
+_OVERSHOOT = 0.25
+"""How far images may leave 0 … 1: scaling by splines goes a little beyond."""
 
 _placed: WeakKeyDictionary[nn.Module, torch.device] = WeakKeyDictionary()
 """Where each network is: to move it once more would take as long as to launch a batch."""
@@ -77,11 +82,12 @@ class ImageBackbone(Backbone):
         return self.for_images(height, width)
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
-        """Of images as uint8 (channels, height, width), of one size."""
+        """Of images (channels, height, width) of one size: bytes, or numbers from 0 to 1."""
         if isinstance(samples, Tensor):
             images: Tensor = samples.to(device)
         else:
             images = torch.stack([torch.as_tensor(sample) for sample in samples]).to(device)
+        check_pixels(images)
         if _placed.get(self.network) != device:
             self.network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
             _placed[self.network] = device
@@ -102,6 +108,31 @@ class ImageBackbone(Backbone):
             ).clamp(0, 1)
         mean, std = (_channels(x, pixels.device) for x in (self.mean, self.std))
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+
+def not_pixels(images: Tensor) -> str | None:
+    """Why images (N, channels, height, width) are none that a backbone takes; None if they are.
+
+    >>> not_pixels(torch.zeros(1, 3, 8, 8)), not_pixels(torch.full((1, 3, 8, 8), 200.0))
+    (None, 'images must be bytes (uint8) or numbers from 0 to 1, got 200 to 200')
+    """
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        return (
+            "images must be grey or in colour, (1 or 3 channels, height, width), got the shape "
+            f"{tuple(images.shape[1:])}"
+        )
+    if images.dtype == torch.uint8 or not images.numel():
+        return None
+    low, high = (float(x) for x in images.aminmax())
+    if low >= -_OVERSHOOT and high <= 1 + _OVERSHOOT:
+        return None
+    return f"images must be bytes (uint8) or numbers from 0 to 1, got {low:g} to {high:g}"
+
+
+def check_pixels(images: Tensor) -> None:
+    """Raise for images that a backbone cannot take: it would see them as black, white or noise."""
+    if why := not_pixels(images):
+        raise DataError(why)
 
 
 @cache
@@ -139,6 +170,18 @@ class TextBackbone(Backbone):
         if len(parts) == len(samples):
             return rows
         return mean_by_text(rows, places, len(samples))
+
+
+def in_batches(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
+    """Rows of texts, some of about one length at a time: padding costs as much as words.
+
+    >>> in_batches(["three", "a"], lambda few: torch.tensor([[len(x)] for x in few])).tolist()
+    [[5], [1]]
+    """
+    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+    parts = (order[begin : begin + _TEXTS] for begin in range(0, len(order), _TEXTS))
+    rows = torch.cat([encode([texts[k] for k in part]) for part in parts])
+    return rows[torch.tensor(order, device=rows.device).argsort()]
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -185,10 +228,17 @@ def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
     return split
 
 
-def weights_digest(network: nn.Module) -> str:
-    """A hash of all weights of a network: a name may stand for others tomorrow."""
+def weights_digest(network: nn.Module, without: Container[str] = ()) -> str:
+    """A hash of all weights of a network: a name may stand for others tomorrow.
+
+    Args:
+        network: Has the weights.
+        without: Those that its checkpoint lacks: they are drawn anew each time it is opened.
+    """
     digest = hashlib.blake2b(digest_size=10)
     for name, tensor in sorted(network.state_dict().items()):
+        if name in without:
+            continue
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 import logging
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import LabeledData
-from abstain.embed.backbone import Backbone, ImageBackbone
+from abstain.embed.backbone import Backbone, ImageBackbone, not_pixels
 from abstain.embed.cached import cached_models
 from abstain.embed.embedding import embed, seconds_to_embed
 from abstain.embed.folds import out_of_sample
@@ -53,6 +53,9 @@ def choose(data: LabeledData, *, budget: float = BUDGET, show: bool = False) -> 
         return Choice(NONE, "the inputs are numbers")
     if data.kind == "image" and _is_drawing(data):
         return Choice(NONE, "small grey drawings on plain ground are learnt better from scratch")
+    if data.kind == "image" and (why := _unfit(data)):
+        _log.warning("%s is learnt from scratch: for a backbone, %s", data.name, why)
+        return Choice(NONE, why)
     seen = [data.of_texts(name) for name in data.texts] or [data]
     backbones = _opened(seen[0])
     if not backbones:
@@ -112,6 +115,13 @@ def _agreement(parts: Sequence[LabeledData], backbone: Backbone, *, show: bool) 
     return float((found.argmax(1) == given).float().mean())
 
 
+def _unfit(data: LabeledData) -> str | None:
+    """Why no backbone can see the images, judged by some where they are no bytes."""
+    first = torch.as_tensor(data.inputs[0])
+    few = [first] if first.dtype == torch.uint8 else list(_some_images(data))
+    return next((why for image in few if (why := not_pixels(image[None]))), None)
+
+
 def _is_drawing(data: LabeledData) -> bool:
     shape = torch.as_tensor(data.inputs[0]).shape
     return shape[0] == 1 and max(shape[1:]) <= _DRAWING and plain_ground(data) >= _PLAIN
@@ -124,10 +134,14 @@ def plain_ground(data: LabeledData) -> float:
     >>> round(plain_ground(load("digits")), 1)
     0.5
     """
-    step = max(1, len(data) // _LOOKED_AT)
-    images = (torch.as_tensor(data.inputs[k]).flatten() for k in range(0, len(data), step))
+    images = (image.flatten() for image in _some_images(data))
     shares = [float((image == image.mode().values).float().mean()) for image in images]
     return statistics.median(shares)
+
+
+def _some_images(data: LabeledData) -> Iterator[Tensor]:
+    step = max(1, len(data) // _LOOKED_AT)
+    return (torch.as_tensor(data.inputs[k]) for k in range(0, len(data), step))
 
 
 def _drawn(data: LabeledData, most: int) -> LabeledData:

@@ -20,7 +20,7 @@ from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder, as_table
 from abstain.embed.names import backbone_again
-from abstain.errors import DataError
+from abstain.errors import AbstainError
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,13 @@ class BackboneEncoder(Encoder):
         return cls(backbone, table, data.columns, reason, show)
 
     @classmethod
-    def restore(cls, about: dict[str, Any], folder: Path) -> "BackboneEncoder":
+    def restore(
+        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+    ) -> "BackboneEncoder":
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
-        backbone = backbone_again(about, about["of"], folder)
+        found = backbone_again(about, about["of"], folder, backbone)
         table = TableEncoder.restore(about["table"])
-        return cls(backbone, table, tuple(about["columns"]), about["reason"])
+        return cls(found, table, tuple(about["columns"]), about["reason"])
 
     @property
     def seen_by(self) -> str:  # type: ignore[override]
@@ -103,19 +105,32 @@ class BackboneEncoder(Encoder):
         }
 
 
-def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
-    """Read the encoder that a training saved, with a backbone or without."""
+def load_any_encoder(folder: str | os.PathLike[str], backbone: str | None = None) -> Encoder:
+    """Read the encoder that a training saved, with a backbone or without.
+
+    Args:
+        folder: Of the run.
+        backbone: Its name here, where its weights lie elsewhere than when it was saved.
+    """
     path = Path(folder) / FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        if about["kind"] == "backbone":
-            return BackboneEncoder.restore(about, Path(folder))
-        if about["kind"] == "joined":
-            return JoinedEncoder.restore(about, Path(folder))
-        if about["kind"] == "finetuning":
-            return FineTuningEncoder.restore(about, Path(folder))
-    except DataError:
+        if encoder := _ENCODERS.get(about["kind"]):
+            return encoder.restore(about, Path(folder), backbone)
+    except AbstainError:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         pass  # what is wrong with it is said where plain encoders are read
+    if backbone is not None:
+        raise AbstainError(
+            f"must be left out for {folder}, which has none, got {backbone}", argument="backbone"
+        )
     return load_encoder(folder)
+
+
+_ENCODERS: dict[str, type[BackboneEncoder | JoinedEncoder | FineTuningEncoder]] = {
+    "backbone": BackboneEncoder,
+    "joined": JoinedEncoder,
+    "finetuning": FineTuningEncoder,
+}
+"""By what `about` calls them."""

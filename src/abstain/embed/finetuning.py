@@ -15,9 +15,9 @@ from abstain.data.encoders.base import Encoder, LazyEncoded
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import Backbone, ImageBackbone
+from abstain.embed.backbone import Backbone, ImageBackbone, check_pixels
 from abstain.embed.names import backbone_again
-from abstain.errors import AbstainError, DataError
+from abstain.errors import AbstainError
 
 _SMALL_IMAGE, _SMALL_INPUT = 64, 128
 """Images up to 64 pixels are seen at 128: on CIFAR-10 a step at 160 takes half as long again."""
@@ -70,11 +70,13 @@ class FineTuningEncoder(Encoder):
         return cls(backbone, data.columns, reason)
 
     @classmethod
-    def restore(cls, about: dict[str, Any], folder: Path) -> "FineTuningEncoder":
+    def restore(
+        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+    ) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        backbone = backbone_again(about, "image", folder)
-        assert isinstance(backbone, ImageBackbone)
-        return cls(backbone, tuple(about["columns"]), about["reason"])
+        found = backbone_again(about, "image", folder, backbone)
+        assert isinstance(found, ImageBackbone)
+        return cls(found, tuple(about["columns"]), about["reason"])
 
     @property
     def seen_by(self) -> str:  # type: ignore[override]
@@ -102,7 +104,9 @@ class FineTuningEncoder(Encoder):
 
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One image, in colour and at the size that the backbone takes."""
-        image = _checked(torch.as_tensor(sample)[None]).expand(-1, 3, -1, -1)
+        image = torch.as_tensor(sample)[None]
+        check_pixels(image)
+        image = image.expand(-1, 3, -1, -1)
         if image.shape[1:] != self.input_shape:
             size = self.input_shape[1:]
             image = nn.functional.interpolate(image, size, mode="bicubic", antialias=True)
@@ -125,7 +129,8 @@ class FineTuningEncoder(Encoder):
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if isinstance(inputs, Tensor):
-            return _checked(inputs)
+            check_pixels(inputs)
+            return inputs
         if isinstance(inputs, LazyImages):
             inputs = replace(inputs, channels=3, resize=(self.backbone.size,) * 2)
         lazy = LazyEncoded(inputs, self)
@@ -151,15 +156,6 @@ def _in_memory(images: LazyEncoded) -> Tensor:
         for _ in pool.map(put, (rows[begin : begin + _READ] for begin in rows[::_READ])):
             pass
     return decoded
-
-
-def _checked(images: Tensor) -> Tensor:
-    if images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise DataError(
-            "images must be grey or in colour, (1 or 3 channels, height, width), got the shape "
-            f"{tuple(images.shape[1:])}"
-        )
-    return images
 
 
 def is_trainable(backbone: Backbone) -> bool:

@@ -53,10 +53,12 @@ class JoinedEncoder(Encoder):
         return cls(backbone, numbers, texts, reason, show)
 
     @classmethod
-    def restore(cls, about: dict[str, Any], folder: Path) -> "JoinedEncoder":
+    def restore(
+        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+    ) -> "JoinedEncoder":
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
         return cls(
-            backbone_again(about, "text", folder),
+            backbone_again(about, "text", folder, backbone),
             None if about["numbers"] is None else TableEncoder.restore(about["numbers"]),
             {name: TableEncoder.restore(each) for name, each in about["texts"].items()},
             about["reason"],

@@ -5,7 +5,6 @@ Weights come from the hub, once, or from a folder: `timm:FOLDER`, `hf:FOLDER`, `
 own preprocessing and pooling.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +20,12 @@ from abstain.embed.backbone import (
     Backbone,
     ImageBackbone,
     TextBackbone,
+    in_batches,
     splitter,
     weights_digest,
 )
 from abstain.embed.cached import cached_folder
-from abstain.embed.transformer import encoder_of, quiet_loading, without_truncation
+from abstain.embed.transformer import encoder_of, opened, quiet_loading, without_truncation
 from abstain.errors import AbstainError
 
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
@@ -72,14 +72,12 @@ def _with_scheme(model: str) -> str:
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
     model = _on_this_machine(model)
-    transformers = _library("transformers", name)
+    _library("transformers", name)
     with _found(name):
         if kind == "text":
-            config = transformers.AutoConfig.from_pretrained(model)
-            version = getattr(config, "_commit_hash", None) or _folder_digest(model)
-            return encoder_of(model, name, identity=f"{name}-{version}")
+            return encoder_of(model, name)
         with quiet_loading():
-            network = transformers.AutoModel.from_pretrained(model, use_safetensors=True).eval()
+            network, digest = opened(model)
         # The processor itself would import torchvision, of which this needs nothing.
         reader = import_module("transformers.image_processing_base").ImageProcessingMixin
         about, _ = reader.get_image_processor_dict(model)
@@ -87,7 +85,7 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     side = int(min(size.values())) if isinstance(size, dict) else int(size)
     return ImageBackbone(
         name,
-        identity=f"{name}-{weights_digest(network)}-{side}",
+        identity=f"{name}-{digest}-{side}",
         network=_ImageFeatures(network),
         size=side,
         mean=tuple(about.get("image_mean") or (0.485, 0.456, 0.406)),
@@ -131,7 +129,9 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
         return rows.clone()  # it was made in inference mode of its own
 
     split = splitter(without_truncation(network.tokenizer.backend_tokenizer), window - 2)
-    return TextBackbone(name, f"{name}-{weights_digest(network)}", encode, split)
+    # A pooler that its checkpoint lacks is drawn at random, and no pooling uses it.
+    poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
+    return TextBackbone(name, f"{name}-{weights_digest(network, poolers)}", encode, split)
 
 
 def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
@@ -156,8 +156,8 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
         tokenizer = library.get_tokenizer(architecture)
 
         def encode(texts: list[str], device: torch.device) -> Tensor:
-            rows: Tensor = network.to(device).eval().encode_text(tokenizer(texts).to(device))
-            return rows
+            side = network.to(device).eval()
+            return in_batches(texts, lambda part: side.encode_text(tokenizer(part).to(device)))
 
         return TextBackbone(name, f"{name}-{digest}-text", encode, _halver(tokenizer))
     about = library.get_model_preprocess_cfg(network)
@@ -252,12 +252,3 @@ def _found(name: str) -> Iterator[None]:
 def _check_kind(name: str, kind: Kind, able: Kind) -> None:
     if kind != able:
         raise AbstainError(f"must be one for {kind}s, got {name}, for {able}s", argument="backbone")
-
-
-def _folder_digest(folder: str) -> str:
-    """Of a model in a folder: its version on the hub, or its files by size and time of change."""
-    if Path(folder).parent.name == "snapshots":
-        return Path(folder).name
-    files = [(path.name, path.stat()) for path in sorted(Path(folder).glob("*"))]
-    about = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
-    return hashlib.sha256(str(about).encode()).hexdigest()[:16]

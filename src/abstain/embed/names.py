@@ -52,12 +52,22 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     )
 
 
-def backbone_again(about: Mapping[str, Any], kind: Kind, folder: Path) -> Backbone:
-    """The backbone of a saved encoder, which must have the weights that it had then."""
-    backbone = backbone_named(about["backbone"], kind)
+def backbone_again(
+    about: Mapping[str, Any], kind: Kind, folder: Path, named: str | None = None
+) -> Backbone:
+    """The backbone of a saved encoder, which must have the weights that it had then.
+
+    Args:
+        about: What the encoder saved.
+        kind: Of the samples.
+        folder: Of the run, for errors.
+        named: Its name here, where its weights lie elsewhere than then.
+    """
+    backbone = backbone_named(named or about["backbone"], kind)
     if isinstance(backbone, ImageBackbone):
         backbone = backbone.at(about["size"])
-    if backbone.identity != about["identity"]:
+    before = about["identity"].removeprefix(about["backbone"])
+    if backbone.identity.removeprefix(backbone.name) != before:
         raise DataError(
             f"{folder} must find the backbone that it was trained with, {about['identity']}, "
             f"got {backbone.identity}; install the version of then, or train again"

@@ -14,6 +14,7 @@ from abstain.embed.backbone import (
     Backbone,
     ImageBackbone,
     TextBackbone,
+    in_batches,
     pooled,
     splitter,
     weights_digest,
@@ -28,6 +29,7 @@ _IMAGENET: dict[str, Any] = {
     "image_std": (0.229, 0.224, 0.225),
 }
 _SIZE = 224
+_TOKENS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
@@ -58,7 +60,7 @@ def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
             f"must take images (N, 3, height, width), got {path}, which takes {taken}",
             argument="backbone",
         )
-    about = _beside(path, "preprocessor_config.json") or _IMAGENET
+    about = {**_IMAGENET, **(_beside(path, "preprocessor_config.json") or {})}
     side = entry.shape[-1] if isinstance(entry.shape[-1], int) else _SIZE
     return ImageBackbone(
         name,
@@ -98,8 +100,14 @@ def _texts(name: str, identity: str, session: Any, path: Path) -> Backbone:  # n
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]
+    if unknown := [name for name in entries if name not in _TOKENS]:
+        raise AbstainError(
+            f"must take {', '.join(_TOKENS)} or some of these, got {path}, which takes "
+            f"{', '.join(unknown)}",
+            argument="backbone",
+        )
 
-    def encode(texts: list[str], device: torch.device) -> Tensor:
+    def encode(texts: list[str]) -> Tensor:
         found = tokenizer.encode_batch(texts)
         numbers = {
             "input_ids": np.array([x.ids for x in found], np.int64),
@@ -110,9 +118,14 @@ def _texts(name: str, identity: str, session: Any, path: Path) -> Backbone:  # n
         rows = torch.from_numpy(np.asarray(hidden)).float()
         if rows.ndim == 3:
             rows = pooled(rows, torch.from_numpy(numbers["attention_mask"]))
-        return rows.to(device)
+        return rows
 
-    return TextBackbone(name, identity, encode, splitter(whole, window - 2))
+    return TextBackbone(
+        name,
+        identity,
+        lambda texts, device: in_batches(texts, encode).to(device),
+        splitter(whole, window - 2),
+    )
 
 
 def _beside(path: Path, name: str) -> dict[str, Any] | None:

@@ -8,35 +8,47 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from abstain.embed.backbone import TextBackbone, pooled, splitter
+from abstain.embed.backbone import TextBackbone, in_batches, pooled, splitter, weights_digest
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
 
 
 def encoder_of(
-    folder: Path | str, name: str, *, identity: str, window: int | None = None
+    folder: Path | str, name: str, *, identity: str | None = None, window: int | None = None
 ) -> TextBackbone:
     """The encoder that a folder, or a model of the hub, holds.
 
     Args:
         folder: With config.json, model.safetensors and tokenizer.json; or the name on the hub.
         name: What to call it.
-        identity: Part of the cache's key.
+        identity: Part of the cache's key; by default that of its weights.
         window: Tokens that it takes at once; by default those of its tokenizer.
     """
     transformers = require("transformers", name)
     with quiet_loading():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        network = transformers.AutoModel.from_pretrained(folder, use_safetensors=True).eval()
+        network, digest = opened(folder)
     longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
     window = min(window or longest, longest)
     return TextBackbone(
         name,
-        identity,
+        identity or f"{name}-{digest}-{window}",
         lambda texts, device: _encoded(network, tokenizer, texts, device, window),
         splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
     )
+
+
+def opened(folder: Path | str) -> tuple[Any, str]:
+    """A network of transformers, and a hash of its weights.
+
+    Many checkpoints lack a pooler, which features do not use: transformers draws one at random.
+    """
+    transformers = require("transformers", str(folder))
+    network, about = transformers.AutoModel.from_pretrained(
+        folder, use_safetensors=True, output_loading_info=True
+    )
+    return network.eval(), weights_digest(network, without=about["missing_keys"])
 
 
 def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401
@@ -68,16 +80,13 @@ def _encoded(
     window: int,
 ) -> Tensor:
     network = network.to(device)
-    # Texts of one length together: padding costs as much as words.
-    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
-    rows: list[Tensor] = []
+
+    def encode(part: list[str]) -> Tensor:
+        batch = tokenizer(
+            part, padding=True, truncation=True, max_length=window, return_tensors="pt"
+        ).to(device)
+        hidden = network(**batch).last_hidden_state
+        return pooled(hidden.float(), batch["attention_mask"])
+
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        for begin in range(0, len(order), 64):
-            part = [texts[k] for k in order[begin : begin + 64]]
-            batch = tokenizer(
-                part, padding=True, truncation=True, max_length=window, return_tensors="pt"
-            ).to(device)
-            hidden = network(**batch).last_hidden_state
-            rows.append(pooled(hidden.float(), batch["attention_mask"]))
-    together = torch.cat(rows)
-    return together[torch.tensor(order, device=together.device).argsort()]
+        return in_batches(texts, encode)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from abstain.auditing.faults import TOO_MANY
 from abstain.auditing.result import Audit
+from abstain.checks.check import NO_FEATURES
 from abstain.report.samples import Samples, Shown
 
 _SHOWN = {"image": 8, "text": 3, "table": 0}
@@ -72,3 +74,11 @@ def faults(audit: Audit) -> list[Fault]:
             examples = [(index, one) for index, one in shown if one is not None]
             found.append(Fault(_WORDS.get(name, name), count, examples))
     return sorted(found, key=lambda fault: -fault.samples)
+
+
+def not_looked_for(audit: Audit) -> dict[str, str]:
+    """Checks of which a reader might think that they found nothing, and why they were not made."""
+    if audit.checks is None:
+        return {}
+    names = (*audit.checks.unchecked(NO_FEATURES), *audit.checks.unchecked(TOO_MANY))
+    return {name: audit.checks.skipped[name] for name in names}

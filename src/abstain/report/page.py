@@ -15,7 +15,7 @@ from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
 from abstain.report.about import next_steps, what_was_done
 from abstain.report.curves import scores, training
-from abstain.report.faults_shown import faults, leaked
+from abstain.report.faults_shown import faults, leaked, not_looked_for
 from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
 from abstain.report.markup import environment
@@ -67,6 +67,7 @@ def render(audit: Audit) -> str:
             duplicates=duplicates(audit),
             leaked=leaked(audit),
             faults=faults(audit),
+            not_looked_for=not_looked_for(audit),
             facts=what_was_done(audit),
             steps=next_steps(audit),
         )

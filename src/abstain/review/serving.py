@@ -22,6 +22,7 @@ from abstain.auditing.result import Audit
 from abstain.auditing.reviewed import kept_answers
 from abstain.auditing.saved import SavedAudit
 from abstain.embed.encoder import BackboneEncoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError
 from abstain.review.export import Corrected, corrected
@@ -175,7 +176,7 @@ def _write(found: Audit, place: Path) -> None:
     now = _knowing(found, place)
     now.write(place)
     encoder = found.trained and found.trained.encoder
-    if isinstance(encoder, BackboneEncoder | JoinedEncoder):
+    if isinstance(encoder, BackboneEncoder | FineTuningEncoder | JoinedEncoder):
         encoder.save(place)  # by which similar samples are found
 
 

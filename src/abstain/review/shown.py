@@ -20,6 +20,7 @@ from abstain.data import Inputs, LabeledData, load
 from abstain.data.inputs import take
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
+from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
 from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
@@ -183,7 +184,7 @@ class Shown:
             encoder = load_any_encoder(self._audit.folder)
             if isinstance(encoder, JoinedEncoder):
                 return encoder.encode(self.data)
-            assert isinstance(encoder, BackboneEncoder)
+            assert isinstance(encoder, BackboneEncoder | FineTuningEncoder)
             return embed(self.data, encoder.backbone)
         except AbstainError as error:  # such as a backbone that is not installed here
             _log.warning("similar samples are found without the backbone of the audit: %s", error)

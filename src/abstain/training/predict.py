@@ -37,6 +37,7 @@ def predict_from(
     calibrate_split: str | None = None,
     confidence: float = 0.95,
     compare: bool = False,
+    backbone: str | None = None,
     show: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Predictions:
@@ -56,6 +57,8 @@ def predict_from(
         calibrate_split: The split of `calibrate`; by default that of the source, or its only one.
         confidence: With which the bound holds.
         compare: Read the labels of the source too, for `agreement` and `aurc`.
+        backbone: The name of the run's backbone here, where its weights lie elsewhere than in
+            training; they must be the same.
         show: Show progress, where there is a terminal.
         **options: For `abstain.data.load`: `split`, `label`, `skip_bad`, …. Columns, label column
             and image size are those of the training by default. `features` may name an `.npy`,
@@ -85,7 +88,7 @@ def predict_from(
         )
     if calibrate is not None and max_risk is not None:
         labels_needed(max_risk, confidence)  # raises on what cannot be bounded, before the work
-    finished = FinishedRun.of(run)
+    finished = FinishedRun.of(run, backbone)
     held = None
     if calibrate is not None and max_risk is not None:
         options, its_options = divided(options, source, calibrate)

@@ -52,19 +52,26 @@ class FinishedRun:
     device: torch.device
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> "FinishedRun":
+    def open(cls, folder: str | os.PathLike[str], backbone: str | None = None) -> "FinishedRun":
         """The run of a folder, its model on the device that will be used."""
         place = RunFolder(folder)
         about = place.about()
-        model, encoder, classes = place.load_model()
+        model, encoder, classes = place.load_model(backbone)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return cls(str(folder), model.to(device), encoder, classes, about["sources"], device)
 
     @classmethod
-    def of(cls, run: str | os.PathLike[str] | Trained | HasTrained) -> "FinishedRun":
+    def of(
+        cls, run: str | os.PathLike[str] | Trained | HasTrained, backbone: str | None = None
+    ) -> "FinishedRun":
         """The run of a folder, or what `train` or `audit` gave."""
         if isinstance(run, str | os.PathLike):
-            return cls.open(run)
+            return cls.open(run, backbone)
+        if backbone is not None:
+            raise AbstainError(
+                f"must be left out for a run in memory, which has its own, got {backbone}",
+                argument="backbone",
+            )
         trained = getattr(run, "trained", run)
         if trained is None and run is not None:
             raise AbstainError(

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -114,18 +115,37 @@ def train(
         _check_same(about, prepared.data, place)
         trial = Trial.from_json(about["trial"]) if "trial" in about else None
     resumed = None if about is None else place
-    setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
-    trained = run_once(
-        setup,
-        place,
-        resumed=resumed is not None,
-        show=show,
-        save_every=save_every,
-        trial=None if trial is None else trial.as_json(),
-    )
+    with _memory(resolved):
+        setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
+        trained = run_once(
+            setup,
+            place,
+            resumed=resumed is not None,
+            show=show,
+            save_every=save_every,
+            trial=None if trial is None else trial.as_json(),
+        )
     if trial is None:
         return trained
     return tried(trial, trained, prepared, state, began=began, show=show, save_every=save_every)
+
+
+@contextmanager
+def _memory(recipe: Recipe) -> Iterator[None]:
+    """Say what to do where the memory of the device is too small for a batch.
+
+    Batches are not halved here, as those of features are: it would be another training.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        batch = recipe.batch or 2
+        raise AbstainError(
+            f"must fit into the memory of the device, got {batch}, too many at once",
+            argument="batch",
+            remedy="start again with {batch}",
+            batch=max(1, batch // 2),
+        ) from None
 
 
 def _check(recipe: object, model: object, save_every: float) -> None:

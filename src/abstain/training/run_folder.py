@@ -194,8 +194,14 @@ class RunFolder:
                 "on by resume; the last checkpoint there is whole"
             ) from error
 
-    def load_model(self) -> tuple[torch.nn.Module, Encoder, tuple[str, ...]]:
-        """The model of a finished run, ready to predict, with its encoder and classes."""
+    def load_model(
+        self, backbone: str | None = None
+    ) -> tuple[torch.nn.Module, Encoder, tuple[str, ...]]:
+        """The model of a finished run, ready to predict, with its encoder and classes.
+
+        Args:
+            backbone: The name of its backbone here, where that lies elsewhere than in training.
+        """
         about = self.about()
         if about["recipe"]["model"] is None:
             raise AbstainError(
@@ -206,7 +212,7 @@ class RunFolder:
             raise AbstainError(
                 f"{self.path} holds no model yet: its training has not ended; resume it"
             )
-        encoder = load_any_encoder(self.path)
+        encoder = load_any_encoder(self.path, backbone)
         classes = tuple(about["classes"])
         model = make_model(about["recipe"]["model"], encoder, len(classes), seed=0)
         weights: dict[str, Tensor] = load_checkpoint(self.path / _MODEL).tensors

@@ -199,7 +199,7 @@ def test_folders_without_a_model_are_each_refused_with_the_reason(table_run, fil
 def test_a_model_gone_astray_is_not_believed(table_run, files, monkeypatch):
     run = FinishedRun.open(table_run)
     torch.nn.init.constant_(run.model.layers[-1].bias, torch.nan)
-    monkeypatch.setattr(FinishedRun, "open", lambda _: run)
+    monkeypatch.setattr(FinishedRun, "open", lambda *_: run)
     with pytest.raises(AbstainError, match="must hold a model that gives numbers"):
         predict_from(table_run, files / "new.csv")
 
