@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
-from abstain.embed.names import backbone_named, check_name
+from abstain.embed.names import backbone_named, check_name, lasting
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -129,6 +129,25 @@ def test_a_model_of_timm_in_a_folder_sees_what_timm_would(tmp_path):
     with torch.inference_mode():
         expected = network(normalised(IMAGES, own["mean"], own["std"]))
     torch.testing.assert_close(backbone.features(IMAGES, CPU), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("model", "any_size"), [("resnet10t", True), ("levit_128s", False)])
+def test_only_models_of_timm_that_take_any_size_are_given_another(model, any_size, tmp_path):
+    timm = library("timm")
+    network = timm.create_model(model)
+    timm.models.save_for_hf(network, tmp_path / "net", safe_serialization=True)
+    backbone = backbone_named(f"timm:{tmp_path / 'net'}", "image").for_images(32, 32)
+    assert (backbone.size < network.pretrained_cfg["input_size"][-1]) == any_size
+    assert len(backbone.features(IMAGES, CPU)) == 2
+
+
+def test_a_path_in_a_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("onnx:{}net.onnx", "{}mine.py:Net", "hf:{}net", "st:{}net", "timm:{}net"):
+        is_plain = name.startswith(("onnx", "{}"))
+        assert lasting(name.format("" if is_plain else "./")) == name.format(f"{tmp_path}/")
+    for name in ("auto", "none", "small:minilm", "hf:owner/net", "timm:resnet18"):
+        assert lasting(name) == name
 
 
 def small_clip(open_clip, folder):

@@ -45,7 +45,9 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
         size=about["input_size"][-1],
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
-        any_size=not hasattr(network, "patch_embed"),
+        # Transformers with patches of a fixed number may still lack the first of the two.
+        any_size=not network.pretrained_cfg.get("fixed_input_size", False)
+        and not hasattr(network, "patch_embed"),
     )
 
 
@@ -54,19 +56,20 @@ def _on_this_machine(model: str) -> str:
 
     What looks like a path must be one: a library would look for it on the hub.
     """
-    if _is_path(model) and not Path(model).expanduser().is_dir():
+    if is_path(model) and not Path(model).expanduser().is_dir():
         raise AbstainError(f"must name a folder that exists, got {model}", argument="backbone")
     return str(cached_folder(model) or model)
 
 
-def _is_path(model: str) -> bool:
+def is_path(model: str) -> bool:
+    """Whether a model is named by its folder."""
     return model.startswith(("/", ".", "~"))
 
 
 def _with_scheme(model: str) -> str:
     """A folder as timm and open_clip name it; other names as they are."""
     here = _on_this_machine(model)
-    return f"local-dir:{Path(here).expanduser()}" if _is_path(here) else model
+    return f"local-dir:{Path(here).expanduser()}" if is_path(here) else model
 
 
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
@@ -141,7 +144,7 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
     folder.
     """
     library = _library("open_clip", name)
-    whole = _is_path(model) or model.startswith(("hf-hub:", "local-dir:"))
+    whole = is_path(model) or model.startswith(("hf-hub:", "local-dir:"))
     architecture, _, weights = (_with_scheme(model), "", "") if whole else model.partition("/")
     if not whole and not weights:  # open_clip would take random ones
         raise AbstainError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from abstain.data import Kind
 from abstain.embed.backbone import Backbone, ImageBackbone
-from abstain.embed.libraries import LIBRARIES
+from abstain.embed.libraries import LIBRARIES, is_path
 from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.embed.small import SMALL
 from abstain.errors import AbstainError, DataError
@@ -50,6 +50,21 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     return (
         from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
     )
+
+
+def lasting(name: str) -> str:
+    """A name that means the same in every folder: a path in it is absolute.
+
+    >>> lasting("small:wordllama"), lasting("onnx:/nets/net.onnx")
+    ('small:wordllama', 'onnx:/nets/net.onnx')
+    """
+    first, _, last = name.rpartition(":")
+    if first.endswith(".py"):
+        return f"{Path(first).expanduser().absolute()}:{last}"
+    library, _, model = name.partition(":")
+    if library == "onnx" or is_path(model):
+        return f"{library}:{Path(model).expanduser().absolute()}"
+    return name
 
 
 def backbone_again(

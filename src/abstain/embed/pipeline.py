@@ -44,7 +44,7 @@ class Cost:
     @property
     def limit(self) -> str:
         """What the time was needed for."""
-        return "the network" if self.network > self.seconds / 2 else "decoding"
+        return "the network" if self.network > self.seconds / 2 else "reading"
 
 
 class Pipeline:
