@@ -265,6 +265,20 @@ def heads(found):
     return "\n".join(lines)
 
 
+def heads_cost(found):
+    """What five heads cost beside one."""
+    lines = [
+        "| samples × columns, classes | on | one head | five heads | times |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {x['samples']:,} × {x['columns']:,}, {x['classes']} | {x['device']} | "
+        f"{x['one']:.1f} s | {x['five']:.1f} s | {x['times']:.1f} |"
+        for x in found["cost"]
+    ]
+    return "\n".join(lines)
+
+
 def _result(name):
     return json.loads((ROOT / f"results/{name}.json").read_text(encoding="utf-8"))
 
@@ -283,6 +297,7 @@ def page():
         "better": better(_result("better-of-two")),
         "drawings": drawings(_result("drawings")),
         "heads": heads(_result("heads")),
+        "heads-cost": heads_cost(_result("heads")),
         "scale": scale(_result("embed-scale")),
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }

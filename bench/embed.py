@@ -5,8 +5,8 @@
 Photos are drawn at random as JPEG files of 320×240 pixels in a folder, so that they must be read
 and decoded. Three things are timed in turn, `--repeats` times: the bare forward pass on batches
 that lie ready on the device, `embed` of images in memory, and `embed` of the folder. The cache is
-empty each time. It also says what the limit was for the folder: reading (files are decoded) or the network. Last, the
-whole audit of 50,000 × 1,280 features.
+empty each time. It also says what the limit was for the folder: the network, or reading, which is
+decoding there. Last, the whole audit of 50,000 × 1,280 features.
 """
 
 import argparse

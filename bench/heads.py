@@ -1,6 +1,7 @@
 """Heads on fixed features: linear alone, or the better of linear and a small MLP, by held-out loss?
 
     python bench/heads.py --data-dir DATA --out results/heads.json
+    python bench/heads.py --cost    adds what five heads cost beside one, on this machine
 
 For every set with real errors, on the features of bench/cases.py: five linear heads blind to a fold
 each, as `abstain.embed.folds` has them, and five MLPs trained on the same batches, all five in one
@@ -27,6 +28,8 @@ from abstain.embed import folds
 from abstain.embed.folds import FOLDS, out_of_sample
 
 HIDDEN, DROPOUT, RATE = 128, 0.5, 1e-3
+COSTS = [(1280, 10), (256, 4), (256, 100)]
+"""Columns and classes."""
 
 
 def mlp_out_of_sample(features, given, classes, seed=0):
@@ -94,6 +97,46 @@ def figures(heads, features, given, true, classes):
     }
 
 
+def seconds_of(heads, *data):
+    began = time.perf_counter()
+    usual, folds.FOLDS = folds.FOLDS, heads
+    try:
+        out_of_sample(*data)
+    finally:
+        folds.FOLDS = usual
+    return time.perf_counter() - began
+
+
+def cost(samples, columns, classes, repeats=5):
+    """How many times as long five heads take as one; measured in turn."""
+    generator = torch.Generator().manual_seed(0)
+    given = torch.randint(classes, (samples,), generator=generator)
+    rows = torch.randn(samples, columns, generator=generator)
+    seconds_of(FOLDS, rows, given, classes)  # the device gets ready
+    pairs = [[seconds_of(k, rows, given, classes) for k in (1, FOLDS)] for _ in range(repeats)]
+    one, five = (float(np.median(x)) for x in zip(*pairs, strict=True))
+    on_gpu = torch.cuda.is_available()
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else f"{os.cpu_count()} CPU cores",
+        "samples": samples,
+        "columns": columns,
+        "classes": classes,
+        "one": round(one, 2),
+        "five": round(five, 2),
+        "times": round(float(np.median([b / a for a, b in pairs])), 2),
+    }
+
+
+def add_costs(path):
+    """To the result, in place of those of this device."""
+    made = [cost(20_000, columns, classes) for columns, classes in COSTS]
+    found = json.loads(path.read_text(encoding="utf-8"))
+    others = [x for x in found.get("cost", ()) if x["device"] != made[0]["device"]]
+    found["cost"] = others + made
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(made, indent=1))
+
+
 def main():
     spec = importlib.util.find_spec("wordllama")
     where = None if spec is None else Path(spec.origin).parent
@@ -101,7 +144,11 @@ def main():
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("ABSTAIN_DATA"))
     parser.add_argument("--wordllama", type=Path, default=where)
     parser.add_argument("--out", type=Path, default=Path("results/heads.json"))
+    parser.add_argument("--cost", action="store_true", help="only what five heads cost beside one")
     options = parser.parse_args()
+    if options.cost:
+        add_costs(options.out)
+        return
     torch.manual_seed(0)
     found = {"hidden": HIDDEN, "dropout": DROPOUT, "rate": RATE, "sets": {}}
     for name in (*TEXTS, *TABLES, *PHOTOS):

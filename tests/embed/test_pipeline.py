@@ -78,9 +78,7 @@ def test_the_next_row_of_samples_is_read_while_the_network_works():
         found.close()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "limit"), [(0.02, "reading"), (0.0, "the network")]
-)
+@pytest.mark.parametrize(("seconds", "limit"), [(0.02, "reading"), (0.0, "the network")])
 def test_what_took_longer_is_the_limit(seconds, limit):
     class Slow(Mean):
         def forward(self, images):

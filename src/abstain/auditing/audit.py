@@ -100,7 +100,7 @@ def audit(
             default the test split of the source, where it has one.
         check: What else to look for: names of `abstain.checks.check.ALL` (duplicates, outliers, …);
             `["labels"]` for nothing else. By default everything, but of more than 50,000 samples
-            only what needs no search for neighbours.
+            (500,000 with a GPU) only what needs no search for neighbours.
         reviewed: Labels of the audit in `folder` that somebody checked: the class of each sample by
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
             See `Audit.with_reviewed`.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from abstain.checks.check import ALL, NO_FEATURES, Checks, check
@@ -18,9 +19,9 @@ from abstain.training.trained import Trained
 
 LABELS = "labels"
 """The audit itself, which is always made."""
-QUICK = 50_000
-"""Samples up to which neighbours are found in tens of seconds on a CPU."""
-TOO_MANY = f"neighbours of more than {QUICK:,} samples are not looked for by default"
+QUICK = {"cpu": 50_000, "cuda": 500_000}
+"""Samples up to which neighbours are found in tens of seconds, and their features fit in memory."""
+TOO_MANY = "neighbours of so many samples are not looked for by default"
 
 
 def faults_of(
@@ -38,7 +39,7 @@ def faults_of(
         trained: The training, if there was one: its features are looked at.
         verdict: On each label.
         names: Of `abstain.checks.check.ALL`, or `labels`; by default all, but of more than 50,000
-            samples only what needs no neighbours, which would take minutes.
+            samples (500,000 with a GPU) only what needs no neighbours, which would take minutes.
         test: The test set, in which samples should not stand.
         prints: Fingerprints of the samples as the model saw them, where they are known.
     """
@@ -46,7 +47,8 @@ def faults_of(
     if chosen == ():
         return None
     seen = data if trained is None else trained.data
-    by_neighbours = chosen is not None or len(data) <= QUICK
+    quick = QUICK["cuda" if torch.cuda.is_available() else "cpu"]
+    by_neighbours = chosen is not None or len(data) <= quick
     use = trained if by_neighbours else None
     return check(
         seen,

@@ -81,7 +81,7 @@ def audit(
         typer.Option(
             help="What else to look for, with commas: duplicates, outliers, imbalance, groups, "
             "images, empty, columns; labels for nothing else. Everything by default, but of more "
-            "than 50,000 samples only what needs no search for neighbours.",
+            "than 50,000 samples (500,000 with a GPU) only what needs no search for neighbours.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
@@ -201,7 +201,7 @@ def _near(checks: Sequence[str]) -> str:
 
 
 def _print(verdict: "Audit", report: Path) -> None:
-    from abstain.auditing.faults import QUICK, TOO_MANY
+    from abstain.auditing.faults import TOO_MANY
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
@@ -241,7 +241,7 @@ def _print(verdict: "Audit", report: Path) -> None:
     if verdict.checks and (names := verdict.checks.unchecked()):
         lines["not looked for, for want of features"] = _near(names)
     if verdict.checks and (names := verdict.checks.unchecked(TOO_MANY)):
-        lines[f"not looked for among more than {QUICK:,} samples"] = (
+        lines["not looked for among so many samples"] = (
             f"{_near(names)}: --check {','.join(names)} does it"
         )
     for name, value in lines.items():
