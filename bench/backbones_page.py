@@ -115,7 +115,8 @@ def scale(found):
 
 _WAYS = {
     "finetune": "`--finetune`",
-    "default": "frozen features",
+    "default": "no option: both are tried",
+    "by-loss": "frozen features",
     "resnet18": "ResNet-18 from scratch, `--augment`",
 }
 

@@ -5,7 +5,8 @@ included; figures are those of the last epoch. Test labels are looked at only to
 
 - `finetune`: `--backbone auto --finetune`, no other option. Aim on an H200: accuracy 0.931, AUROC
   0.986 of the evidence, in 60 s.
-- `default`: no option at all; on a GPU, fine-tuning is tried within ten minutes.
+- `default`: no option at all; on a GPU, fine-tuning is tried within ten minutes. (`by-loss` in the
+  results is this way as it was when the loss on held-out labels decided, and kept frozen features.)
 - `resnet18`: `--backbone none --model resnet18 --augment`.
 
     python bench/finetune.py --data-dir DATA --labels DATA/real/cifar10_people_labels.parquet
