@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind, LabeledData
+from abstain.errors import AbstainError
 
 Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
@@ -133,6 +134,24 @@ class TextBackbone(Backbone):
         if len(parts) == len(samples):
             return rows
         return mean_by_text(rows, places, len(samples))
+
+
+def per_channel(values: Any, what: str) -> tuple[float, float, float]:  # noqa: ANN401
+    """Mean or spread of red, green and blue, as the files of a model have them.
+
+    >>> per_channel([0.5, 0.5, 0.4], "image_mean")
+    (0.5, 0.5, 0.4)
+    >>> per_channel(0.5, "image_mean")
+    Traceback (most recent call last):
+    abstain.errors.AbstainError: backbone must have three numbers as image_mean, got 0.5
+    """
+    try:
+        red, green, blue = (float(value) for value in values)
+    except (TypeError, ValueError):
+        raise AbstainError(
+            f"must have three numbers as {what}, got {values!r}", argument="backbone"
+        ) from None
+    return red, green, blue
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
