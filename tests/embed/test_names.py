@@ -77,6 +77,29 @@ def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")
 
 
+@pytest.mark.parametrize("gone", ["model.safetensors", "config.json", "preprocessor_config.json"])
+def test_a_folder_that_lacks_a_part_of_a_model_is_refused_as_such(tmp_path, gone):
+    (vit(tmp_path) / gone).unlink()
+    with pytest.raises(AbstainError, match="backbone must name a folder that holds a whole model"):
+        backbone_named(f"hf:{tmp_path}", "image")
+
+
+def test_preprocessing_that_cannot_be_used_is_refused(tmp_path):
+    (vit(tmp_path) / "preprocessor_config.json").write_text('{"image_mean": 0.5, "size": 16}')
+    with pytest.raises(AbstainError, match="backbone must have three numbers as image_mean"):
+        backbone_named(f"hf:{tmp_path}", "image")
+
+
+@pytest.mark.parametrize("library", ["hf", "st"])
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path, library):
+    """transformers would make a tokenizer that knows no word, and all texts would look alike."""
+    pytest.importorskip("sentence_transformers")
+    for path in bert(tmp_path).glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(AbstainError, match=r"whole model for texts, got .*no tokenizer"):
+        backbone_named(f"{library}:{tmp_path}", "text")
+
+
 def library(name):
     """A library that imports torchvision, of which there is no build for every torch."""
     try:

@@ -21,12 +21,19 @@ from abstain.embed.backbone import (
     Backbone,
     ImageBackbone,
     TextBackbone,
+    per_channel,
     splitter,
     weights_digest,
 )
 from abstain.embed.cached import cached_folder
-from abstain.embed.transformer import encoder_of, quiet_loading, without_truncation
+from abstain.embed.transformer import (
+    check_tokenizer,
+    encoder_of,
+    quiet_loading,
+    without_truncation,
+)
 from abstain.errors import AbstainError
+from abstain.support.wording import beginning
 
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
 
@@ -35,7 +42,7 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     """An image model of timm, without its last layer."""
     _check_kind(name, kind, "image")
     timm = _library("timm", name)
-    with _found(name):
+    with _found(name, kind):
         network = timm.create_model(_with_scheme(model), pretrained=True, num_classes=0)
     about = timm.data.resolve_model_data_config(network)
     return ImageBackbone(
@@ -73,7 +80,7 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
     model = _on_this_machine(model)
     transformers = _library("transformers", name)
-    with _found(name):
+    with _found(name, kind):
         if kind == "text":
             config = transformers.AutoConfig.from_pretrained(model)
             version = getattr(config, "_commit_hash", None) or _folder_digest(model)
@@ -83,16 +90,12 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
         # The processor itself would import torchvision, of which this needs nothing.
         reader = import_module("transformers.image_processing_base").ImageProcessingMixin
         about, _ = reader.get_image_processor_dict(model)
-    size = about.get("crop_size") or about.get("size") or 224
-    side = int(min(size.values())) if isinstance(size, dict) else int(size)
-    return ImageBackbone(
-        name,
-        identity=f"{name}-{weights_digest(network)}-{side}",
-        network=_ImageFeatures(network),
-        size=side,
-        mean=tuple(about.get("image_mean") or (0.485, 0.456, 0.406)),
-        std=tuple(about.get("image_std") or (0.229, 0.224, 0.225)),
-    )
+        size = about.get("crop_size") or about.get("size") or 224
+        side = int(min(size.values())) if isinstance(size, dict) else int(size)
+        mean = per_channel(about.get("image_mean") or (0.485, 0.456, 0.406), "image_mean")
+        std = per_channel(about.get("image_std") or (0.229, 0.224, 0.225), "image_std")
+    identity = f"{name}-{weights_digest(network)}-{side}"
+    return ImageBackbone(name, identity, _ImageFeatures(network), side, mean, std)
 
 
 class _ImageFeatures(nn.Module):
@@ -120,8 +123,9 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     _check_kind(name, kind, "text")
     model = _on_this_machine(model)
     library = _library("sentence_transformers", name)
-    with _found(name), quiet_loading():
+    with _found(name, kind), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
+        check_tokenizer(network.tokenizer)
     window = int(network.max_seq_length or 512)
 
     def encode(texts: list[str], device: torch.device) -> Tensor:
@@ -147,7 +151,7 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
         raise AbstainError(
             f"must name its weights, clip:MODEL/WEIGHTS, got {name}", argument="backbone"
         )
-    with _found(name):
+    with _found(name, kind):
         network = library.create_model(
             architecture, pretrained=weights or None, require_pretrained=True
         )
@@ -227,7 +231,7 @@ def _library(module: str, name: str) -> Any:  # noqa: ANN401
 
 
 @contextmanager
-def _found(name: str) -> Iterator[None]:
+def _found(name: str, kind: Kind) -> Iterator[None]:
     """Say that a model is not there, whatever its library raises for that.
 
     What the libraries log meanwhile (every try to reach the hub) is left out: the error says it.
@@ -239,10 +243,15 @@ def _found(name: str) -> Iterator[None]:
     except AbstainError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        got = f"got {name} ({type(error).__name__}: {beginning(error)})"
+        if Path(name.partition(":")[2]).expanduser().is_dir():
+            raise AbstainError(
+                f"must name a folder that holds a whole model for {kind}s, {got}",
+                argument="backbone",
+            ) from error
         raise AbstainError(
-            f"must name a model that is there, got {name} ({type(error).__name__}: {reason}); "
-            "without a network, name the folder that holds it",
+            f"must name a model that is there, {got}; without a network, name the folder that "
+            "holds it",
             argument="backbone",
         ) from error
     finally:

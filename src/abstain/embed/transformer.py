@@ -28,6 +28,7 @@ def encoder_of(
     transformers = require("transformers", name)
     with quiet_loading():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        check_tokenizer(tokenizer)
         network = transformers.AutoModel.from_pretrained(folder, use_safetensors=True).eval()
     longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
     window = min(window or longest, longest)
@@ -37,6 +38,12 @@ def encoder_of(
         lambda texts, device: _encoded(network, tokenizer, texts, device, window),
         splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
     )
+
+
+def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
+    """Raise where it knows no word: transformers makes such a one if the files are not there."""
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError("no tokenizer: tokenizer.json or a vocabulary is missing")
 
 
 def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401
