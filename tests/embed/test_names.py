@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from tiny_models import bert, vit
 
-from abstain.embed.names import backbone_named, check_name
+from abstain.embed.names import backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -98,6 +98,19 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path, library):
         path.unlink()
     with pytest.raises(AbstainError, match=r"whole model for texts, got .*no tokenizer"):
         backbone_named(f"{library}:{tmp_path}", "text")
+
+
+def test_a_folder_or_file_is_found_from_elsewhere(tmp_path, monkeypatch):
+    vit(tmp_path)
+    (tmp_path / "net.py").write_text("")
+    monkeypatch.chdir(tmp_path.parent)
+    near = tmp_path.name
+    assert found_from_anywhere(f"hf:{near}") == f"hf:{tmp_path}"
+    assert found_from_anywhere(f"timm:./{near}") == f"timm:{tmp_path}"
+    assert found_from_anywhere(f"{near}/net.py:Net") == f"{tmp_path}/net.py:Net"
+    assert backbone_named(f"hf:{near}", "image").name == f"hf:{tmp_path}"
+    for name in ("hf:bert-base", "timm:resnet50", "clip:ViT-B-32/openai", "auto", "none"):
+        assert found_from_anywhere(name) == name
 
 
 def library(name):

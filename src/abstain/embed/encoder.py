@@ -20,7 +20,7 @@ from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder, as_table
 from abstain.embed.names import backbone_again
-from abstain.errors import DataError
+from abstain.errors import AbstainError
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def load_any_encoder(folder: str | os.PathLike[str]) -> Encoder:
             return JoinedEncoder.restore(about, Path(folder))
         if about["kind"] == "finetuning":
             return FineTuningEncoder.restore(about, Path(folder))
-    except DataError:
+    except AbstainError:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         pass  # what is wrong with it is said where plain encoders are read

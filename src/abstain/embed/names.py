@@ -31,6 +31,7 @@ def backbone_named(name: str, kind: Kind) -> Backbone:
 wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     """
     check_name(name)
+    name = found_from_anywhere(name)
     if name.rpartition(":")[0].endswith(".py"):
         return from_python(name, kind)
     library, _, model = name.partition(":")
@@ -63,6 +64,21 @@ def backbone_again(about: Mapping[str, Any], kind: Kind, folder: Path) -> Backbo
             f"got {backbone.identity}; install the version of then, or train again"
         )
     return backbone
+
+
+def found_from_anywhere(name: str) -> str:
+    """A name whose file or folder is absolute: a run may be used from elsewhere.
+
+    >>> found_from_anywhere("small:wordllama"), found_from_anywhere("hf:/models/vit")
+    ('small:wordllama', 'hf:/models/vit')
+    """
+    path, _, attribute = name.rpartition(":")
+    if path.endswith(".py"):
+        return f"{Path(path).expanduser().absolute()}:{attribute}"
+    library, _, model = name.partition(":")
+    is_here = library in ("onnx", "hf", "st") or model.startswith((".", "~"))
+    place = Path(model).expanduser()
+    return f"{library}:{place.absolute()}" if is_here and place.exists() else name
 
 
 def check_name(name: object) -> None:
