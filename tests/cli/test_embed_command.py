@@ -47,6 +47,15 @@ def test_features_written_can_be_audited(here, capsys):
     assert code == 0
 
 
+def test_the_command_that_audits_them_reads_the_same_rows_and_labels(here, capsys):
+    (here / "my news.csv").write_text((here / "news.csv").read_text().replace("label", "of", 1))
+    assert run("embed", "my news.csv", "--label", "of", "--out", "out") == 0
+    assert (
+        "abstain audit 'my news.csv' --label of --features out/features.npy"
+        in capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -58,6 +67,7 @@ def test_features_written_can_be_audited(here, capsys):
         ),
         (["news.csv", "--backbone", "hf:nowhere/at-all"], "--backbone must name a model that is"),
         (["news.csv", "--out", "."], "--out must be a new or empty folder"),
+        (["news.csv", "--out", "news.csv/in"], "--out must be a folder that can be written"),
     ],
 )
 def test_what_cannot_be_embedded_is_one_line(capsys, monkeypatch, arguments, message):

@@ -1,6 +1,7 @@
 """`abstain embed`: the features of a data set by a pretrained network."""
 
 import json
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -60,9 +61,14 @@ def embed(
     if about["made"]:
         rate = about["made"] / max(about["seconds"], 1e-9)
         made = f"{about['made']:,} made now, {rate:,.0f} a second; the limit was {about['limit']}"
+    # What decides which samples there are, and their labels.
+    how = f" --label {quote(label)}" if label is not None else ""
+    how += f" --data-dir {quote(str(data_dir))}" if data_dir is not None else ""
+    how += " --skip-bad" if skip_bad else ""
     for line in (
         f"{about['samples']:,} samples by {about['backbone']} ({about['reason']}): "
         f"{about['columns']:,} features each ({made}).",
-        f"Audit by them: abstain audit {source} --features {place / 'features.npy'}",
+        f"Audit by them: abstain audit {quote(source)}{how} --features "
+        f"{quote(str(place / 'features.npy'))}",
     ):
         console.print(line, soft_wrap=True, markup=False)
