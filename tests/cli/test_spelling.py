@@ -24,6 +24,30 @@ def made(error):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--out", "x"], "--out must be new"),
+        (["--resume", "x"], "--resume must be new"),
+        (["x", "--out", "y"], "RUN must be new"),
+        ([], "folder must be new"),
+    ],
+)
+def test_the_folder_of_a_run_is_called_what_the_user_called_it(arguments, text):
+    app = typer.Typer()
+
+    @app.command(cls=Command)
+    def wait(
+        run: str | None = typer.Argument(None),
+        resume: str | None = typer.Option(None),
+        out: str | None = typer.Option(None),
+    ):
+        raise AbstainError("must be new", argument="folder")
+
+    with pytest.raises(AbstainError, match=f"^{text}$"):
+        app(arguments, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
     ("error", "text"),
     [
         (AbstainError("must be whole", argument="image_size"), "--image-size must be whole"),
