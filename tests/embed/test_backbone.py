@@ -1,7 +1,9 @@
+import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from abstain.embed.backbone import TextBackbone, splitter, weights_digest
+from abstain.embed.backbone import ImageBackbone, TextBackbone, splitter, weights_digest
+from abstain.errors import AbstainError
 
 
 def tokenizer():
@@ -36,3 +38,10 @@ def test_other_weights_have_another_digest():
     with torch.no_grad():
         network.weight[0, 0] += 1e-3
     assert weights_digest(network) != before
+
+
+def test_images_of_other_channels_are_refused():
+    backbone = ImageBackbone("net", "net", torch.nn.Identity(), 8)
+    images = torch.zeros(2, 4, 8, 8, dtype=torch.uint8)
+    with pytest.raises(AbstainError, match=r"grey or RGB, got 4; learn from .* backbone='none'"):
+        backbone.features(images, torch.device("cpu"))

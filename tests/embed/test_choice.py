@@ -38,6 +38,13 @@ def test_photos_are_seen_by_the_network_that_is_installed():
     assert choice.name == "small:efficientnet-lite2"
 
 
+def test_images_of_other_channels_are_learnt_from_scratch():
+    images = torch.randint(0, 256, (20, 5, 16, 16), dtype=torch.uint8)
+    choice = choose(load((images, np.arange(20) % 2)))
+    assert choice.name == "none"
+    assert "grey or RGB" in choice.reason
+
+
 def test_tables_need_no_backbone():
     assert choose(load((np.zeros((20, 3)), np.arange(20) % 2))).name == "none"
 

@@ -88,6 +88,14 @@ class ImageBackbone(Backbone):
     def normalised(self, images: Tensor) -> Tensor:
         """Images as the network takes them."""
         pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+        if pixels.shape[1] not in (1, 3):
+            raise AbstainError(
+                f"must be left out for images of other channels than grey or RGB, got "
+                f"{pixels.shape[1]}",
+                argument="backbone",
+                remedy="learn from scratch with {backbone}",
+                backbone="none",
+            )
         if pixels.shape[1] == 1:
             pixels = pixels.expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.size, self.size):

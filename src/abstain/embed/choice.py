@@ -51,6 +51,8 @@ def choose(data: LabeledData, *, budget: float = BUDGET, show: bool = False) -> 
     """
     if data.kind == "table" and not data.texts:
         return Choice(NONE, "the inputs are numbers")
+    if data.kind == "image" and len(torch.as_tensor(data.inputs[0])) not in (1, 3):
+        return Choice(NONE, "backbones see images that are grey or RGB")
     if data.kind == "image" and _is_drawing(data):
         return Choice(NONE, "small grey drawings on plain ground are learnt better from scratch")
     seen = [data.of_texts(name) for name in data.texts] or [data]
