@@ -19,6 +19,19 @@ def test_what_names_no_backbone_is_refused_with_all_forms(name):
         check_name(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("efficientnet-lite2", "small:efficientnet-lite2"),
+        ("smal:wordllama", "small:wordllama"),
+        ("tim:resnet50", "timm:resnet50"),
+    ],
+)
+def test_a_misspelt_library_is_answered_by_the_nearest(name, meant):
+    with pytest.raises(AbstainError, match=f"got '{name}'; did you mean {meant}\\?$"):
+        check_name(name)
+
+
 def test_a_backbone_for_another_kind_is_refused():
     with pytest.raises(AbstainError, match="backbone must be one for images"):
         backbone_named("small:wordllama", "image")

@@ -87,4 +87,8 @@ def check_name(name: object) -> None:
     library, _, model = text.partition(":")
     known = library in (*LIBRARIES, "small", "onnx") and model
     if not (text in (AUTO, NONE) or known or text.rpartition(":")[0].endswith(".py")):
-        raise AbstainError(f"must be {_FORMS}, got {name!r}", argument="backbone")
+        named = [f"small:{x}" for x in SMALL]
+        named += [f"{x}:{model}" for x in LIBRARIES if model]
+        raise AbstainError(
+            f"must be {_FORMS}, got {name!r}{did_you_mean(text, named)}", argument="backbone"
+        )
