@@ -90,6 +90,18 @@ def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")
 
 
+def test_that_the_hub_is_asked_is_said_beforehand(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr("transformers.AutoConfig.from_pretrained", lambda name: 1 / 0)
+        with pytest.raises(AbstainError, match="backbone must name a model that is there"):
+            backbone_named("hf:nowhere/at-all", "text")
+    assert "nowhere/at-all is not on this machine: it is fetched from the hub" in caplog.text
+    caplog.clear()
+    backbone_named(f"st:{bert(tmp_path / 'model')}", "text")
+    assert not caplog.text
+
+
 @pytest.mark.parametrize("gone", ["model.safetensors", "config.json", "preprocessor_config.json"])
 def test_a_folder_that_lacks_a_part_of_a_model_is_refused_as_such(tmp_path, gone):
     (vit(tmp_path) / gone).unlink()

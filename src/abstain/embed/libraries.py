@@ -35,6 +35,7 @@ from abstain.embed.transformer import (
 from abstain.errors import AbstainError
 from abstain.support.wording import beginning
 
+_log = logging.getLogger(__name__)
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
 
 
@@ -66,6 +67,14 @@ def _on_this_machine(model: str) -> str:
     return str(cached_folder(model) or model)
 
 
+def _on_this_machine_or_hub(model: str) -> str:
+    """The same; that the hub is asked is said, as without a network it is asked for a long time."""
+    found = _on_this_machine(model)
+    if not Path(found).is_dir():
+        _log.warning("%s is not on this machine: it is fetched from the hub, if it is there", model)
+    return found
+
+
 def _is_path(model: str) -> bool:
     return model.startswith(("/", ".", "~"))
 
@@ -78,7 +87,7 @@ def _with_scheme(model: str) -> str:
 
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
-    model = _on_this_machine(model)
+    model = _on_this_machine_or_hub(model)
     transformers = _library("transformers", name)
     with _found(name, kind):
         if kind == "text":
@@ -121,7 +130,7 @@ class _ImageFeatures(nn.Module):
 def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """A model of sentence-transformers, with its own pooling and normalisation."""
     _check_kind(name, kind, "text")
-    model = _on_this_machine(model)
+    model = _on_this_machine_or_hub(model)
     library = _library("sentence_transformers", name)
     with _found(name, kind), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
