@@ -51,6 +51,8 @@ def test_some_checks_alone(table):
 
 
 def test_a_check_that_is_not_known_is_refused_before_anything_is_trained(table):
+    with pytest.raises(AbstainError, match="check must be a list of names, got 'outliers'"):
+        audit(table, SHORT, check="outliers")
     with pytest.raises(AbstainError, match=r"check must be of labels, .* did you mean outliers\?"):
         audit(table, SHORT, check=["outlier"])
 

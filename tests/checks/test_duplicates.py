@@ -98,6 +98,15 @@ def test_without_duplicates_there_are_no_sets():
     assert not found.differ.any()
 
 
+def test_a_sample_that_differs_from_identical_ones_is_the_least_like_a_duplicate():
+    rows = np.ones((40, 3), np.float32)
+    rows[0, 0] = 5
+    found = near_duplicates(np.arange(40), np.zeros(40, int), Index.of(rows).neighbours()).found
+    assert found.score[0] == pytest.approx(1, abs=0.01)
+    assert not found.is_issue[0]
+    assert (found.score[1:] == 0).all()
+
+
 def test_copies_in_a_test_set_are_found_with_their_row():
     rows = planted(copies=0)
     rng = np.random.default_rng(3)

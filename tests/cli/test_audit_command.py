@@ -188,7 +188,7 @@ def test_a_wrong_argument_is_one_line_and_leaves_no_folder(here, capsys, argumen
 def test_no_folder_is_written_over(here, capsys):
     (here / "audit").mkdir()
     (here / "audit" / "mine.txt").write_text("mine")
-    assert "folder must be new or empty" in error_of(capsys, "audit", *SHORT)
+    assert "--out must be new or empty" in error_of(capsys, "audit", *SHORT)
     assert [path.name for path in (here / "audit").iterdir()] == ["mine.txt"]
 
 

@@ -68,6 +68,7 @@ def test_the_command_that_comes_next_can_be_pasted(here, capsys):
         ),
         (["news.csv", "--backbone", "hf:nowhere/at-all"], "--backbone must name a model that is"),
         (["news.csv", "--out", "."], "--out must be a new or empty folder"),
+        (["news.csv", "--out", "news.csv/in"], "--out must be a folder that can be written"),
     ],
 )
 def test_what_cannot_be_embedded_is_one_line(capsys, monkeypatch, arguments, message):

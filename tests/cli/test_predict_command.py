@@ -182,7 +182,7 @@ def test_compare_uses_the_label_column_of_the_training_or_the_one_named(abstain)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere", "new.csv"], "folder must be that of a run, got nowhere"),
+        (["nowhere", "new.csv"], "run must be the folder of a run, got nowhere"),
         (["run", "nothing.csv"], "source must be a file or folder that exists, got nothing.csv"),
         (["run", "digits"], "digits must hold what the model was trained on (table), got image"),
         (["run", "new.csv", "--coverage", "1.5"], "coverage must lie in [0, 1], got 1.5"),

@@ -24,6 +24,33 @@ def made(error):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--out", "x"], "--out must be new, got x"),
+        (["--resume", "x"], "--resume must be new, got x"),
+        (["x", "--out", "y"], "run must be new, got x"),
+        (["--from", "x", "--out", "y"], "--from must be new, got x"),
+        (["--from", "y", "--out", "x"], "--out must be new, got x"),
+        ([], "folder must be new, got x"),
+    ],
+)
+def test_the_folder_of_a_run_is_called_what_the_user_called_it(arguments, text):
+    app = typer.Typer()
+
+    @app.command(cls=Command)
+    def wait(
+        run: str | None = typer.Argument(None),
+        resume: str | None = typer.Option(None),
+        from_: str | None = typer.Option(None, "--from"),
+        out: str | None = typer.Option(None),
+    ):
+        raise AbstainError("must be new, got x", argument="folder")
+
+    with pytest.raises(AbstainError, match=f"^{text}$"):
+        app(arguments, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
     ("error", "text"),
     [
         (AbstainError("must be whole", argument="image_size"), "--image-size must be whole"),

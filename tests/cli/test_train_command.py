@@ -265,13 +265,13 @@ def test_a_folder_in_use_is_left_as_it_is(here, capsys):
     run("blobs.npz", "--epochs", 1, "--out", "run")
     before = weights(here / "run")
     message = error_of(capsys, "blobs.npz", "--epochs", 2, "--out", "run")
-    assert "folder must be new or empty, got run; go on with it by --resume" in message
+    assert "--out must be new or empty, got run; go on with it by --resume" in message
     assert weights(here / "run") == before
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(here, capsys):
     message = error_of(capsys, "blobs.npz", "--out", "blobs.npz/run")
-    assert "folder must be one that can be" in message
+    assert "--out must be one that can be" in message
 
 
 def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):

@@ -100,7 +100,7 @@ def test_rows_without_a_label(tmp_path):
 
 def test_rows_without_a_text(tmp_path):
     pq.write_table(pa.table({"text": ["a", None], "label": [0, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"text column 'text' .*got 1 row without"):
+    with pytest.raises(DataError, match=r"text column 'text' .*got none in 1 row: 1;"):
         load(tmp_path / "t.parquet")
 
 

@@ -3,7 +3,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from abstain.embed.backbone import ImageBackbone, TextBackbone, splitter, weights_digest
-from abstain.errors import DataError
+from abstain.errors import AbstainError, DataError
 
 
 def tokenizer():
@@ -66,3 +66,12 @@ def test_a_network_is_moved_to_its_device_once(monkeypatch):
     backbone.at(8).features(images, torch.device("cpu"))
     assert moved == [(torch.device("cpu"),)]
     assert not network.training
+
+
+def test_images_of_other_channels_are_refused():
+    backbone = ImageBackbone("net", "net", torch.nn.Identity(), 8)
+    images = torch.zeros(2, 4, 8, 8, dtype=torch.uint8)
+    with pytest.raises(
+        AbstainError, match=r"got the shape \(4, 8, 8\); learn from .* backbone='none'"
+    ):
+        backbone.features(images, torch.device("cpu"))

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from tiny_models import bert
 
 from abstain import AbstainError
 from abstain.data import load
@@ -47,3 +48,14 @@ def test_images_for_a_model_of_texts_are_refused(texts):
     encoder = BackboneEncoder.fit(texts, backbone_named("small:wordllama", "text"))
     with pytest.raises(AbstainError, match=r"must hold what the model was trained on \(text\)"):
         encoder.encode(load("digits"))
+
+
+def test_why_a_backbone_is_not_there_any_more_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
+    data = load((["good film", "bad match"] * 4, [0, 1] * 4))
+    BackboneEncoder.fit(data, backbone_named(f"hf:{bert(tmp_path / 'model')}", "text")).save(
+        tmp_path
+    )
+    (tmp_path / "model").rename(tmp_path / "moved")
+    with pytest.raises(AbstainError, match=r"backbone must name a folder that exists, got .*model"):
+        load_any_encoder(tmp_path)

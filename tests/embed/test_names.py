@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
-from abstain.embed.names import backbone_named, check_name, lasting
+from abstain.embed.names import backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -16,6 +16,19 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("name", ["resnet50", "tim:resnet50", "timm:", "", None, 3])
 def test_what_names_no_backbone_is_refused_with_all_forms(name):
     with pytest.raises(AbstainError, match="backbone must be small:NAME, timm:NAME"):
+        check_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("efficientnet-lite2", "small:efficientnet-lite2"),
+        ("smal:wordllama", "small:wordllama"),
+        ("tim:resnet50", "timm:resnet50"),
+    ],
+)
+def test_a_misspelt_library_is_answered_by_the_nearest(name, meant):
+    with pytest.raises(AbstainError, match=f"got '{name}'; did you mean {meant}\\?$"):
         check_name(name)
 
 
@@ -100,6 +113,54 @@ def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")
 
 
+def test_that_the_hub_is_asked_is_said_beforehand(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr("transformers.AutoConfig.from_pretrained", lambda name: 1 / 0)
+        with pytest.raises(AbstainError, match="backbone must name a model that is there"):
+            backbone_named("hf:nowhere/at-all", "text")
+    assert "nowhere/at-all is not on this machine: it is fetched from the hub" in caplog.text
+    caplog.clear()
+    backbone_named(f"st:{bert(tmp_path / 'model')}", "text")
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("gone", ["model.safetensors", "config.json", "preprocessor_config.json"])
+def test_a_folder_that_lacks_a_part_of_a_model_is_refused_as_such(tmp_path, gone):
+    (vit(tmp_path) / gone).unlink()
+    with pytest.raises(AbstainError, match="backbone must name a folder that holds a whole model"):
+        backbone_named(f"hf:{tmp_path}", "image")
+
+
+def test_preprocessing_that_cannot_be_used_is_refused(tmp_path):
+    (vit(tmp_path) / "preprocessor_config.json").write_text('{"image_mean": 0.5, "size": 16}')
+    with pytest.raises(AbstainError, match="backbone must have three numbers as image_mean"):
+        backbone_named(f"hf:{tmp_path}", "image")
+
+
+@pytest.mark.parametrize("library", ["hf", "st"])
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path, library):
+    """transformers would make a tokenizer that knows no word, and all texts would look alike."""
+    pytest.importorskip("sentence_transformers")
+    for path in bert(tmp_path).glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(AbstainError, match=r"whole model for texts, got .*no tokenizer"):
+        backbone_named(f"{library}:{tmp_path}", "text")
+
+
+def test_a_folder_or_file_is_found_from_elsewhere(tmp_path, monkeypatch):
+    vit(tmp_path)
+    (tmp_path / "net.py").write_text("")
+    monkeypatch.chdir(tmp_path.parent)
+    near = tmp_path.name
+    assert found_from_anywhere(f"hf:{near}") == f"hf:{tmp_path}"
+    assert found_from_anywhere(f"timm:./{near}") == f"timm:{tmp_path}"
+    assert found_from_anywhere(f"{near}/net.py:Net") == f"{tmp_path}/net.py:Net"
+    assert backbone_named(f"hf:{near}", "image").name == f"hf:{tmp_path}"
+    for name in ("hf:bert-base", "timm:resnet50", "clip:ViT-B-32/openai", "auto", "none"):
+        assert found_from_anywhere(name) == name
+
+
 def library(name):
     """A library that imports torchvision, of which there is no build for every torch."""
     try:
@@ -139,15 +200,6 @@ def test_only_models_of_timm_that_take_any_size_are_given_another(model, any_siz
     backbone = backbone_named(f"timm:{tmp_path / 'net'}", "image").for_images(32, 32)
     assert (backbone.size < network.pretrained_cfg["input_size"][-1]) == any_size
     assert len(backbone.features(IMAGES, CPU)) == 2
-
-
-def test_a_path_in_a_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("onnx:{}net.onnx", "{}mine.py:Net", "hf:{}net", "st:{}net", "timm:{}net"):
-        is_plain = name.startswith(("onnx", "{}"))
-        assert lasting(name.format("" if is_plain else "./")) == name.format(f"{tmp_path}/")
-    for name in ("auto", "none", "small:minilm", "hf:owner/net", "timm:resnet18"):
-        assert lasting(name) == name
 
 
 def small_clip(open_clip, folder):

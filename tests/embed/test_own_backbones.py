@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tiny_models import bert
 
 from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.errors import AbstainError
@@ -8,21 +9,26 @@ from abstain.errors import AbstainError
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def mean_network(tmp_path):
-    """An ONNX network that averages each colour over the image."""
+def network(path, work="GlobalAveragePool", entry="pixels", shape=("n", 3, 8, 8), type="FLOAT"):
+    """An ONNX network of one step."""
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
-    entry = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, 8, 8])
-    leaving = helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", 3, 1, 1])
-    node = helper.make_node("GlobalAveragePool", ["pixels"], ["features"])
-    graph = helper.make_graph([node], "mean", [entry], [leaving])
+    number = getattr(TensorProto, type)
+    taken = helper.make_tensor_value_info(entry, number, list(shape))
+    given = helper.make_tensor_value_info("features", number, ["n"] * len(shape))
+    node = helper.make_node(work, [entry], ["features"])
+    graph = helper.make_graph([node], "one step", [taken], [given])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 9
-    path = tmp_path / "mean.onnx"
     onnx.save(model, path)
     return path
+
+
+@pytest.fixture
+def mean_network(tmp_path):
+    """An ONNX network that averages each colour over the image."""
+    return network(tmp_path / "mean.onnx")
 
 
 def test_an_onnx_network_is_given_normalised_images(mean_network):
@@ -77,6 +83,77 @@ def test_an_onnx_network_that_takes_other_than_tokens_is_refused(tmp_path):
         from_onnx("onnx:words", str(path), "text")
 
 
+@pytest.mark.parametrize(
+    ("shape", "type"),
+    [
+        ((1, 3, 8, 8), "FLOAT"),
+        (("n", 8, 8, 3), "FLOAT"),
+        (("n", 1, 8, 8), "FLOAT"),
+        (("n", 3, 8, 16), "FLOAT"),
+        (("n", 3, 8), "FLOAT"),
+        (("n", 3, 8, 8), "FLOAT16"),
+    ],
+)
+def test_an_onnx_network_that_takes_other_images_is_refused_with_what_it_takes(
+    tmp_path, shape, type
+):
+    path = network(tmp_path / "other.onnx", "Relu", shape=shape, type=type)
+    shown = rf"takes pixels: tensor\({type.lower()}\) \[{shape[0]!r}, .*\]; export it with"
+    with pytest.raises(AbstainError, match=f"backbone must take images .* {shown}"):
+        from_onnx("onnx:other", str(path), "image")
+
+
+def test_an_onnx_network_of_free_sides_sees_images_at_224(tmp_path):
+    path = network(tmp_path / "free.onnx", shape=("n", "c", "h", "w"))
+    assert from_onnx("onnx:free", str(path), "image").size == 224
+
+
+def test_mean_and_spread_beside_an_onnx_network_are_used_and_tell_features_apart(mean_network):
+    about = mean_network.parent / "preprocessor_config.json"
+    seen = []
+    for text in ("{}", '{"image_mean": [0.5, 0.5, 0.5]}'):
+        about.write_text(text)
+        seen.append(from_onnx("onnx:mean", str(mean_network), "image"))
+    assert [one.mean[0] for one in seen] == [0.485, 0.5]
+    assert seen[0].std == seen[1].std == (0.229, 0.224, 0.225)
+    assert seen[0].identity != seen[1].identity
+    for text, message in (
+        ('{"image_mean": 0.5}', "must have three numbers as image_mean, got 0.5"),
+        ("{", r"must have a preprocessor_config\.json beside it that can be read"),
+    ):
+        about.write_text(text)
+        with pytest.raises(AbstainError, match=message):
+            from_onnx("onnx:mean", str(mean_network), "image")
+
+
+def test_weights_beside_an_onnx_network_tell_features_apart(mean_network):
+    beside = mean_network.with_name("mean.onnx.data")
+    seen = set()
+    for weights in (b"some", b"other"):
+        beside.write_bytes(weights)
+        seen.add(from_onnx("onnx:mean", str(mean_network), "image").identity)
+    assert len(seen) == 2
+
+
+def test_an_onnx_network_for_texts_that_takes_what_no_tokenizer_gives_is_refused(tmp_path):
+    path = network(tmp_path / "net.onnx", "Identity", "position_ids", ("n", "l"), "INT64")
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(AbstainError, match=r"must have a whole tokenizer\.json beside it"):
+        from_onnx("onnx:net", str(path), "text")
+    bert(tmp_path)
+    with pytest.raises(AbstainError, match=r"must take input_ids, .* which takes position_ids"):
+        from_onnx("onnx:net", str(path), "text")
+
+
+def test_another_tokenizer_tells_the_features_of_an_onnx_network_apart(tmp_path):
+    path = network(tmp_path / "net.onnx", "Identity", "input_ids", ("n", "l"), "INT64")
+    tokens = bert(tmp_path) / "tokenizer.json"
+    before = from_onnx("onnx:net", str(path), "text")
+    assert before.features(["good bad"], CPU).shape == (1, 4)
+    tokens.write_text(tokens.read_text().replace('"good"', '"well"'))
+    assert from_onnx("onnx:net", str(path), "text").identity != before.identity
+
+
 def test_a_file_that_is_no_network_is_refused(tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     with pytest.raises(AbstainError, match="backbone must be an ONNX network"):
@@ -105,3 +182,78 @@ def test_a_python_file_that_makes_no_module_is_refused(tmp_path):
     path.write_text("def net(): return 3\n")
     with pytest.raises(AbstainError, match=r"must return a torch\.nn\.Module"):
         from_python(f"{path}:net", "image")
+
+
+NETS = """
+import torch
+
+class Net(torch.nn.Module):
+    size = 8
+    def forward(self, images): return images.mean((2, 3))
+
+class Other(Net):
+    def forward(self, images): return images.amax((2, 3))
+
+class Map(Net):
+    def forward(self, images): return images
+
+class Few(Net):
+    def forward(self, images): return images[:1].mean((2, 3))
+
+class Several(Net):
+    def forward(self, images): return (images.mean((2, 3)),)
+
+class Broken(Net):
+    def forward(self, images): raise KeyError("no such layer")
+
+class Large(Net):
+    size = "large"
+
+class Grey(Net):
+    mean = 0.5
+"""
+
+
+@pytest.fixture
+def nets(tmp_path):
+    path = tmp_path / "nets.py"
+    path.write_text(NETS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Map", r"give a tensor \(N, columns\), got .*Map, which gave \(2, 3, 8, 8\) for two"),
+        ("Few", r"which gave \(1, 3\) for two"),
+        ("Several", "which raised AttributeError for two"),
+        ("Broken", "which raised KeyError for two of them: 'no such layer'"),
+        ("Large", "must have a whole number of pixels as its size, got 'large'"),
+        ("Grey", r"must have three numbers as mean, got 0\.5"),
+        ("Nett", r"must name a class or function of its file, .*; did you mean Net\?"),
+    ],
+)
+def test_a_module_that_gives_no_row_for_each_image_is_refused(nets, name, message):
+    with pytest.raises(AbstainError, match=f"^backbone .*{message}"):
+        from_python(f"{nets}:{name}", "image")
+
+
+def test_a_module_for_texts_gives_a_row_for_each(tmp_path):
+    path = tmp_path / "texts.py"
+    path.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, texts): return torch.tensor([[float(len(x))] for x in texts])\n"
+        "class Lists(torch.nn.Module):\n"
+        "    def forward(self, texts): return [[0.0] for x in texts]\n"
+    )
+    assert from_python(f"{path}:Net", "text").features(["abc"], CPU).tolist() == [[3.0]]
+    with pytest.raises(AbstainError, match="must take a list of N texts and give a tensor"):
+        from_python(f"{path}:Lists", "text")
+
+
+def test_other_code_with_the_same_weights_makes_other_features(nets):
+    """Weights alone do not say what a module does with them; these have none."""
+    seen = {from_python(f"{nets}:{name}", "image").identity for name in ("Net", "Other")}
+    nets.write_text(NETS.replace("images.mean", "images.sum"))
+    assert len(seen | {from_python(f"{nets}:Net", "image").identity}) == 3

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
+from abstain.errors import AbstainError
 
 
 def test_a_shard_is_read_as_it_was_written(tmp_path):
@@ -29,6 +30,26 @@ def test_a_shard_is_read_as_it_was_written(tmp_path):
 def test_another_backbone_or_other_samples_have_another_shard(tmp_path, identity, contents):
     made = Store(tmp_path, "net").path([digests_of([b"a", b"b"])])
     assert Store(tmp_path, identity).path([digests_of(contents)]) != made
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    path = Store(tmp_path / "file", "net").path([digests_of([b"a"])])
+    with pytest.raises(AbstainError, match=r"cache must be a folder .*/file: .*ABSTAIN_CACHE"):
+        write_shard(path, torch.zeros(1, 2))
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    from safetensors import SafetensorError
+
+    def full(*_):
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    path = Store(tmp_path, "net").path([digests_of([b"a"])])
+    with pytest.raises(AbstainError, match="No space left on device; make room there"):
+        write_shard(path, torch.zeros(1, 2))
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_shard_cut_short_is_not_whole(tmp_path, caplog):

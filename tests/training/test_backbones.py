@@ -187,3 +187,15 @@ def test_probabilities_need_features(photos):
     found = audit(photos, SHORT, backbone="none")
     with pytest.raises(AbstainError, match="probabilities need features"):
         found.probabilities  # noqa: B018
+
+
+def test_augmentation_without_fine_tuning_is_answered_by_both_ways_out(photos):
+    message = "got features of images; finetune=True trains .*, backbone='none' a network from"
+    with pytest.raises(AbstainError, match=message):
+        train(photos, Recipe(epochs=1, warm_up=0, augment=True))
+
+
+def test_a_network_for_images_cannot_learn_from_features(photos):
+    named = Recipe(epochs=1, warm_up=0, model="resnet18", backbone="small:efficientnet-lite2")
+    with pytest.raises(AbstainError, match="use mlp for tables and features of a backbone"):
+        train(photos, named)

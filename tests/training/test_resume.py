@@ -83,7 +83,7 @@ def test_killed_ten_times_and_resumed_it_ends_with_the_same_bits(begun):
     process.kill()
     process.join()
     assert not (killed / "run.json").exists()
-    with pytest.raises(AbstainError, match="folder must be that of a run"):
+    with pytest.raises(AbstainError, match="folder must be the folder of a run"):
         train(folder=killed, resume=True)
 
     # After it, but before the first checkpoint: resume begins at the beginning.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from abstain.embed.names import AUTO, NONE
 from abstain.scores.held_out import HeldOut
 from abstain.support.wording import many
 
@@ -35,11 +36,11 @@ def _smallness(audit: "Audit") -> str:
 def _weakness(audit: "Audit") -> str:
     if (held_out := audit.held_out) is not None and _is_like_a_guess(audit, held_out):
         which = "held-out labels" if audit.trained else "labels"
-        better = (
-            "Embeddings of a pretrained network (--features)"
-            if audit.trained
-            else "Probabilities of a better model"
-        )
+        better = "Probabilities of a better model"
+        if audit.trained:
+            has_one = audit.trained.recipe.backbone not in (AUTO, NONE)
+            better = "Another backbone" if has_one else "Embeddings of a pretrained network"
+            better += " (--backbone)" if has_one else " (--features)"
         return (
             f"The model predicted {held_out.accuracy:.0%} of the {which}, hardly more than the "
             "commonest class alone would: most doubts may be its own errors. "

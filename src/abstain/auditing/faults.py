@@ -83,6 +83,8 @@ def check_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
     """
     if names is None:
         return None
+    if isinstance(names, str):
+        raise AbstainError(f"must be a list of names, got {names!r}", argument="check")
     known = (LABELS, *ALL)
     for name in names:
         if name not in known:

@@ -78,7 +78,7 @@ def near_duplicates(
         best = np.where(same, 0, ratio.min(axis=1))
         # A neighbour of a sample need not have that one among its own.
         np.minimum.at(best, neighbours.index.ravel(), ratio.ravel())
-        found = below(best, near)
+        found = below(np.minimum(best, _FAR), near)
     links = coo_array((np.ones(len(left), bool), (left, right)), (size, size))
     _, component = connected_components(links, directed=False)
     group = np.full(size, -1)

@@ -18,6 +18,10 @@ class Command(TyperCommand):
             return super().invoke(ctx)
         except AbstainError as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0][0] == "-"}
+            # What functions call the folder of a run may be that of several options.
+            for name in ("run", "resume", "from_", "out"):
+                if ctx.params.get(name) and f"got {ctx.params[name]}" in error.rule:
+                    options.setdefault("folder", options.get(name, name))
             raise AbstainError(in_options(error, options)) from error
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind, LabeledData
-from abstain.errors import DataError
+from abstain.errors import AbstainError, DataError
 
 Samples: TypeAlias = Sequence[object] | Tensor
 """Images or texts, as people know them."""
@@ -132,7 +132,7 @@ def not_pixels(images: Tensor) -> str | None:
 def check_pixels(images: Tensor) -> None:
     """Raise for images that a backbone cannot take: it would see them as black, white or noise."""
     if why := not_pixels(images):
-        raise DataError(why)
+        raise DataError(why, remedy="learn from scratch with {backbone}", backbone="none")
 
 
 @cache
@@ -182,6 +182,24 @@ def in_batches(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tenso
     parts = (order[begin : begin + _TEXTS] for begin in range(0, len(order), _TEXTS))
     rows = torch.cat([encode([texts[k] for k in part]) for part in parts])
     return rows[torch.tensor(order, device=rows.device).argsort()]
+
+
+def per_channel(values: Any, what: str) -> tuple[float, float, float]:  # noqa: ANN401
+    """Mean or spread of red, green and blue, as the files of a model have them.
+
+    >>> per_channel([0.5, 0.5, 0.4], "image_mean")
+    (0.5, 0.5, 0.4)
+    >>> per_channel(0.5, "image_mean")
+    Traceback (most recent call last):
+    abstain.errors.AbstainError: backbone must have three numbers as image_mean, got 0.5
+    """
+    try:
+        red, green, blue = (float(value) for value in values)
+    except (TypeError, ValueError):
+        raise AbstainError(
+            f"must have three numbers as {what}, got {values!r}", argument="backbone"
+        ) from None
+    return red, green, blue
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:

@@ -75,9 +75,14 @@ def write_features(
         "limit": cost.limit,
         "seconds": round(seconds, 3),
     }
-    publish(folder / "features.npy", lambda path: _save(features, path))
-    publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
-    publish_text(folder / "features.json", json.dumps(about, indent=2) + "\n")
+    try:
+        publish(folder / "features.npy", lambda path: _save(features, path))
+        publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
+        publish_text(folder / "features.json", json.dumps(about, indent=2) + "\n")
+    except OSError as error:
+        raise AbstainError(
+            f"must be a folder that can be written, got {folder}: {error}", argument="out"
+        ) from error
     return about
 
 

@@ -21,13 +21,22 @@ from abstain.embed.backbone import (
     ImageBackbone,
     TextBackbone,
     in_batches,
+    per_channel,
     splitter,
     weights_digest,
 )
 from abstain.embed.cached import cached_folder
-from abstain.embed.transformer import encoder_of, opened, quiet_loading, without_truncation
+from abstain.embed.transformer import (
+    check_tokenizer,
+    encoder_of,
+    opened,
+    quiet_loading,
+    without_truncation,
+)
 from abstain.errors import AbstainError
+from abstain.support.wording import beginning
 
+_log = logging.getLogger(__name__)
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
 
 
@@ -35,7 +44,7 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     """An image model of timm, without its last layer."""
     _check_kind(name, kind, "image")
     timm = _library("timm", name)
-    with _found(name):
+    with _found(name, kind):
         network = timm.create_model(_with_scheme(model), pretrained=True, num_classes=0)
     about = timm.data.resolve_model_data_config(network)
     return ImageBackbone(
@@ -56,27 +65,34 @@ def _on_this_machine(model: str) -> str:
 
     What looks like a path must be one: a library would look for it on the hub.
     """
-    if is_path(model) and not Path(model).expanduser().is_dir():
+    if _is_path(model) and not Path(model).expanduser().is_dir():
         raise AbstainError(f"must name a folder that exists, got {model}", argument="backbone")
     return str(cached_folder(model) or model)
 
 
-def is_path(model: str) -> bool:
-    """Whether a model is named by its folder."""
+def _on_this_machine_or_hub(model: str) -> str:
+    """The same; that the hub is asked is said, as without a network it is asked for a long time."""
+    found = _on_this_machine(model)
+    if not Path(found).is_dir():
+        _log.warning("%s is not on this machine: it is fetched from the hub, if it is there", model)
+    return found
+
+
+def _is_path(model: str) -> bool:
     return model.startswith(("/", ".", "~"))
 
 
 def _with_scheme(model: str) -> str:
     """A folder as timm and open_clip name it; other names as they are."""
     here = _on_this_machine(model)
-    return f"local-dir:{Path(here).expanduser()}" if is_path(here) else model
+    return f"local-dir:{Path(here).expanduser()}" if _is_path(here) else model
 
 
 def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """An image or text encoder of transformers."""
-    model = _on_this_machine(model)
+    model = _on_this_machine_or_hub(model)
     _library("transformers", name)
-    with _found(name):
+    with _found(name, kind):
         if kind == "text":
             return encoder_of(model, name)
         with quiet_loading():
@@ -84,16 +100,12 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
         # The processor itself would import torchvision, of which this needs nothing.
         reader = import_module("transformers.image_processing_base").ImageProcessingMixin
         about, _ = reader.get_image_processor_dict(model)
-    size = about.get("crop_size") or about.get("size") or 224
-    side = int(min(size.values())) if isinstance(size, dict) else int(size)
-    return ImageBackbone(
-        name,
-        identity=f"{name}-{digest}-{side}",
-        network=_ImageFeatures(network),
-        size=side,
-        mean=tuple(about.get("image_mean") or (0.485, 0.456, 0.406)),
-        std=tuple(about.get("image_std") or (0.229, 0.224, 0.225)),
-    )
+        size = about.get("crop_size") or about.get("size") or 224
+        side = int(min(size.values())) if isinstance(size, dict) else int(size)
+        mean = per_channel(about.get("image_mean") or (0.485, 0.456, 0.406), "image_mean")
+        std = per_channel(about.get("image_std") or (0.229, 0.224, 0.225), "image_std")
+    identity = f"{name}-{digest}-{side}"
+    return ImageBackbone(name, identity, _ImageFeatures(network), side, mean, std)
 
 
 class _ImageFeatures(nn.Module):
@@ -119,10 +131,11 @@ class _ImageFeatures(nn.Module):
 def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     """A model of sentence-transformers, with its own pooling and normalisation."""
     _check_kind(name, kind, "text")
-    model = _on_this_machine(model)
+    model = _on_this_machine_or_hub(model)
     library = _library("sentence_transformers", name)
-    with _found(name), quiet_loading():
+    with _found(name, kind), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
+        check_tokenizer(network.tokenizer)
     window = int(network.max_seq_length or 512)
 
     def encode(texts: list[str], device: torch.device) -> Tensor:
@@ -144,13 +157,13 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
     folder.
     """
     library = _library("open_clip", name)
-    whole = is_path(model) or model.startswith(("hf-hub:", "local-dir:"))
+    whole = _is_path(model) or model.startswith(("hf-hub:", "local-dir:"))
     architecture, _, weights = (_with_scheme(model), "", "") if whole else model.partition("/")
     if not whole and not weights:  # open_clip would take random ones
         raise AbstainError(
             f"must name its weights, clip:MODEL/WEIGHTS, got {name}", argument="backbone"
         )
-    with _found(name):
+    with _found(name, kind):
         network = library.create_model(
             architecture, pretrained=weights or None, require_pretrained=True
         )
@@ -230,7 +243,7 @@ def _library(module: str, name: str) -> Any:  # noqa: ANN401
 
 
 @contextmanager
-def _found(name: str) -> Iterator[None]:
+def _found(name: str, kind: Kind) -> Iterator[None]:
     """Say that a model is not there, whatever its library raises for that.
 
     What the libraries log meanwhile (every try to reach the hub) is left out: the error says it.
@@ -242,10 +255,15 @@ def _found(name: str) -> Iterator[None]:
     except AbstainError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        got = f"got {name} ({type(error).__name__}: {beginning(error)})"
+        if Path(name.partition(":")[2]).expanduser().is_dir():
+            raise AbstainError(
+                f"must name a folder that holds a whole model for {kind}s, {got}",
+                argument="backbone",
+            ) from error
         raise AbstainError(
-            f"must name a model that is there, got {name} ({type(error).__name__}: {reason}); "
-            "without a network, name the folder that holds it",
+            f"must name a model that is there, {got}; without a network, name the folder that "
+            "holds it",
             argument="backbone",
         ) from error
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 from abstain.data import Kind
 from abstain.embed.backbone import Backbone, ImageBackbone
-from abstain.embed.libraries import LIBRARIES, is_path
+from abstain.embed.libraries import LIBRARIES
 from abstain.embed.own_backbones import from_onnx, from_python
 from abstain.embed.small import SMALL
 from abstain.errors import AbstainError, DataError
@@ -31,6 +31,7 @@ def backbone_named(name: str, kind: Kind) -> Backbone:
 wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     """
     check_name(name)
+    name = found_from_anywhere(name)
     if name.rpartition(":")[0].endswith(".py"):
         return from_python(name, kind)
     library, _, model = name.partition(":")
@@ -50,21 +51,6 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
     return (
         from_onnx(name, model, kind) if library == "onnx" else LIBRARIES[library](name, model, kind)
     )
-
-
-def lasting(name: str) -> str:
-    """A name that means the same in every folder: a path in it is absolute.
-
-    >>> lasting("small:wordllama"), lasting("onnx:/nets/net.onnx")
-    ('small:wordllama', 'onnx:/nets/net.onnx')
-    """
-    first, _, last = name.rpartition(":")
-    if first.endswith(".py"):
-        return f"{Path(first).expanduser().absolute()}:{last}"
-    library, _, model = name.partition(":")
-    if library == "onnx" or is_path(model):
-        return f"{library}:{Path(model).expanduser().absolute()}"
-    return name
 
 
 def backbone_again(
@@ -90,10 +76,29 @@ def backbone_again(
     return backbone
 
 
+def found_from_anywhere(name: str) -> str:
+    """A name whose file or folder is absolute: a run may be used from elsewhere.
+
+    >>> found_from_anywhere("small:wordllama"), found_from_anywhere("hf:/models/vit")
+    ('small:wordllama', 'hf:/models/vit')
+    """
+    path, _, attribute = name.rpartition(":")
+    if path.endswith(".py"):
+        return f"{Path(path).expanduser().absolute()}:{attribute}"
+    library, _, model = name.partition(":")
+    is_here = library in ("onnx", "hf", "st") or model.startswith((".", "~"))
+    place = Path(model).expanduser()
+    return f"{library}:{place.absolute()}" if is_here and place.exists() else name
+
+
 def check_name(name: object) -> None:
     """Raise for what cannot name a backbone, before anything is read."""
     text = name if isinstance(name, str) else ""
     library, _, model = text.partition(":")
     known = library in (*LIBRARIES, "small", "onnx") and model
     if not (text in (AUTO, NONE) or known or text.rpartition(":")[0].endswith(".py")):
-        raise AbstainError(f"must be {_FORMS}, got {name!r}", argument="backbone")
+        named = [f"small:{x}" for x in SMALL]
+        named += [f"{x}:{model}" for x in LIBRARIES if model]
+        raise AbstainError(
+            f"must be {_FORMS}, got {name!r}{did_you_mean(text, named)}", argument="backbone"
+        )

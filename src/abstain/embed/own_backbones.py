@@ -1,5 +1,6 @@
 """Backbones of the user's own: an ONNX file, or a torch module of a Python file."""
 
+import glob
 import hashlib
 import json
 from pathlib import Path
@@ -13,8 +14,10 @@ from abstain.data import Kind
 from abstain.embed.backbone import (
     Backbone,
     ImageBackbone,
+    Samples,
     TextBackbone,
     in_batches,
+    per_channel,
     pooled,
     splitter,
     weights_digest,
@@ -23,13 +26,20 @@ from abstain.embed.transformer import without_truncation
 from abstain.errors import AbstainError
 from abstain.models.own import make_own
 from abstain.support.optional import require
+from abstain.support.wording import beginning
 
 _IMAGENET: dict[str, Any] = {
     "image_mean": (0.485, 0.456, 0.406),
     "image_std": (0.229, 0.224, 0.225),
 }
 _SIZE = 224
-_TOKENS = ("input_ids", "attention_mask", "token_type_ids")
+_CPU = torch.device("cpu")
+_ENTRIES = {
+    "input_ids": "ids",
+    "attention_mask": "attention_mask",
+    "token_type_ids": "type_ids",
+}
+"""What an ONNX network for texts may take, by what a tokenizer calls it."""
 
 
 def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
@@ -49,27 +59,44 @@ def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
         raise AbstainError(
             f"must be an ONNX network, got {path}: {error}", argument="backbone"
         ) from error
-    with path.open("rb") as stream:
-        identity = f"onnx-{hashlib.file_digest(stream, 'sha256').hexdigest()[:16]}"
     if kind == "text":
-        return _texts(name, identity, session, path)
+        return _texts(name, session, path)
     entry, *others = session.get_inputs()
-    if others or len(entry.shape) != 4:
-        taken = ", ".join(f"{x.name} {x.shape}" for x in session.get_inputs())
+    if others or not _takes_images(entry):
+        taken = ", ".join(f"{x.name}: {x.type} {x.shape}" for x in session.get_inputs())
         raise AbstainError(
-            f"must take images (N, 3, height, width), got {path}, which takes {taken}",
+            "must take images as tensor(float) (N, 3, side, side), where N may be any number, got "
+            f"{path}, which takes {taken}; export it with that input",
             argument="backbone",
         )
-    about = {**_IMAGENET, **(_beside(path, "preprocessor_config.json") or {})}
-    side = entry.shape[-1] if isinstance(entry.shape[-1], int) else _SIZE
-    return ImageBackbone(
-        name,
-        identity=f"{identity}-{side}",
-        network=_Session(session, entry.name),
-        size=side,
-        mean=tuple(about["image_mean"]),
-        std=tuple(about["image_std"]),
+    about = _IMAGENET | (_beside(path, "preprocessor_config.json") or {})
+    mean, std = (per_channel(about[x], x) for x in _IMAGENET)
+    side = next((x for x in entry.shape[2:] if isinstance(x, int)), _SIZE)
+    identity = f"{_onnx_digest(path)}-{side}-{mean}-{std}"
+    return _tried(ImageBackbone(name, identity, _Session(session, entry.name), side, mean, std))
+
+
+def _takes_images(entry: Any) -> bool:  # noqa: ANN401
+    """Whether an input of an ONNX network takes images; what is no int there is free."""
+    if len(entry.shape) != 4 or entry.type != "tensor(float)":
+        return False
+    count, channels, *sides = entry.shape
+    fixed = {side for side in sides if isinstance(side, int)}
+    return (
+        not isinstance(count, int)
+        and (channels == 3 or not isinstance(channels, int))
+        and len(fixed) <= 1
     )
+
+
+def _onnx_digest(*files: Path) -> str:
+    """Of the files of a network: what is large may lie beside it, as `net.onnx.data`."""
+    digest = hashlib.sha256()
+    for file in files:
+        for part in sorted(file.parent.glob(f"{glob.escape(file.name)}*")):
+            with part.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return f"onnx-{digest.hexdigest()[:16]}"
 
 
 class _Session(nn.Module):
@@ -86,7 +113,7 @@ class _Session(nn.Module):
         return (rows.mean((2, 3)) if rows.ndim == 4 else rows.flatten(1)).to(images.device)
 
 
-def _texts(name: str, identity: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
+def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
     tokenizers = require("tokenizers", name)
     file = path.parent / "tokenizer.json"
     if not file.is_file():
@@ -94,25 +121,29 @@ def _texts(name: str, identity: str, session: Any, path: Path) -> Backbone:  # n
             f"for texts must have tokenizer.json beside it, got none beside {path}",
             argument="backbone",
         )
-    tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # tokenizers raises nothing more exact
+        raise AbstainError(
+            f"for texts must have a whole tokenizer.json beside it, got {file}: {error}",
+            argument="backbone",
+        ) from error
     whole = without_truncation(tokenizer)
     window = int((_beside(path, "config.json") or {}).get("max_position_embeddings", 512))
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]
-    if unknown := [name for name in entries if name not in _TOKENS]:
+    if unknown := [x for x in entries if x not in _ENTRIES]:
         raise AbstainError(
-            f"must take {', '.join(_TOKENS)} or some of these, got {path}, which takes "
-            f"{', '.join(unknown)}",
+            f"for texts must take {', '.join(_ENTRIES)} or some of them, got {path}, which takes "
+            f"{', '.join(unknown)}; export it without",
             argument="backbone",
         )
 
     def encode(texts: list[str]) -> Tensor:
         found = tokenizer.encode_batch(texts)
         numbers = {
-            "input_ids": np.array([x.ids for x in found], np.int64),
-            "attention_mask": np.array([x.attention_mask for x in found], np.int64),
-            "token_type_ids": np.array([x.type_ids for x in found], np.int64),
+            key: np.array([getattr(x, of) for x in found], np.int64) for key, of in _ENTRIES.items()
         }
         hidden, *_ = session.run(None, {key: numbers[key] for key in entries})
         rows = torch.from_numpy(np.asarray(hidden)).float()
@@ -120,17 +151,26 @@ def _texts(name: str, identity: str, session: Any, path: Path) -> Backbone:  # n
             rows = pooled(rows, torch.from_numpy(numbers["attention_mask"]))
         return rows
 
-    return TextBackbone(
-        name,
-        identity,
-        lambda texts, device: in_batches(texts, encode).to(device),
-        splitter(whole, window - 2),
-    )
+    identity = f"{_onnx_digest(path, file)}-{window}"
+
+    def in_parts(texts: list[str], device: torch.device) -> Tensor:
+        return in_batches(texts, encode).to(device)
+
+    return _tried(TextBackbone(name, identity, in_parts, splitter(whole, window - 2)))
 
 
 def _beside(path: Path, name: str) -> dict[str, Any] | None:
     file = path.parent / name
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    if not file.is_file():
+        return None
+    try:
+        about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AbstainError(
+            f"must have a {name} beside it that can be read, got {file}: {error}",
+            argument="backbone",
+        ) from error
+    return about
 
 
 def from_python(name: str, kind: Kind) -> Backbone:
@@ -141,14 +181,44 @@ def from_python(name: str, kind: Kind) -> Backbone:
     them.
     """
     network = make_own(name, "backbone")
-    identity = f"{Path(name.rpartition(':')[0]).stem}-{weights_digest(network)}"
+    path, _, attribute = name.rpartition(":")
+    # Other code makes other features of the same weights; a network may have none at all.
+    code = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    identity = f"{Path(path).stem}:{attribute}-{code}-{weights_digest(network)}"
     if kind == "text":
 
         def encode(texts: list[str], device: torch.device) -> Tensor:
             rows: Tensor = network.to(device).eval()(texts)
             return rows.to(device)
 
-        return TextBackbone(name, identity, encode)
-    size = int(getattr(network, "size", _SIZE))
-    mean, std = (tuple(getattr(network, x, _IMAGENET[f"image_{x}"])) for x in ("mean", "std"))
-    return ImageBackbone(name, f"{identity}-{size}-{mean}-{std}", network, size, mean, std)
+        return _tried(TextBackbone(name, identity, encode))
+    size = getattr(network, "size", _SIZE)
+    if not isinstance(size, int) or size < 1:
+        raise AbstainError(
+            f"must have a whole number of pixels as its size, got {size!r}", argument="backbone"
+        )
+    mean, std = (
+        per_channel(getattr(network, x, _IMAGENET[f"image_{x}"]), x) for x in ("mean", "std")
+    )
+    identity += f"-{size}-{mean}-{std}"
+    return _tried(ImageBackbone(name, identity, network, size, mean, std))
+
+
+def _tried(backbone: Backbone) -> Backbone:
+    """A backbone that gave a row of numbers for each of two samples: nobody else has tested it."""
+    if isinstance(backbone, ImageBackbone):
+        samples: Samples = torch.zeros(2, 3, backbone.size, backbone.size, dtype=torch.uint8)
+        taken = f"normalised images (N, 3, {backbone.size}, {backbone.size})"
+    else:
+        samples, taken = ["one", "two words"], "a list of N texts"
+    rule = f"must take {taken} and give a tensor (N, columns), got {backbone.name}, which"
+    try:
+        shape = tuple(backbone.features(samples, _CPU).shape)
+    except Exception as error:  # whatever code of the user's raises, or onnxruntime
+        raise AbstainError(
+            f"{rule} raised {type(error).__name__} for two of them: {beginning(error)}",
+            argument="backbone",
+        ) from error
+    if len(shape) != 2 or shape[0] != 2 or not shape[1]:
+        raise AbstainError(f"{rule} gave {shape} for two of them", argument="backbone")
+    return backbone

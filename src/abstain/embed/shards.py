@@ -19,6 +19,7 @@ from torch import Tensor
 
 from abstain.data import Inputs
 from abstain.data.inputs import LazyRows
+from abstain.errors import AbstainError
 from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
@@ -54,10 +55,17 @@ def digests_of(contents: Iterable[bytes | memoryview]) -> bytes:
 
 def write_shard(path: Path, features: Tensor) -> None:
     """Write features (samples, columns), whole or not at all."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     tensors = {"features": features.to("cpu", torch.float16).contiguous()}
-    publish(path, lambda temporary: save_file(tensors, temporary))
+    try:
+        publish(path, lambda temporary: save_file(tensors, temporary))
+    except (OSError, SafetensorError) as error:
+        raise AbstainError(
+            f"the cache must be a folder that can be written, got {path.parent}: {error}; make "
+            "room there, or set ABSTAIN_CACHE to another folder"
+        ) from error
 
 
 def is_whole(path: Path) -> bool:

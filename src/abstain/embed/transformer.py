@@ -28,6 +28,7 @@ def encoder_of(
     transformers = require("transformers", name)
     with quiet_loading():
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        check_tokenizer(tokenizer)
         network, digest = opened(folder)
     longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
     window = min(window or longest, longest)
@@ -49,6 +50,12 @@ def opened(folder: Path | str) -> tuple[Any, str]:
         folder, use_safetensors=True, output_loading_info=True
     )
     return network.eval(), weights_digest(network, without=about["missing_keys"])
+
+
+def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
+    """Raise where it knows no word: transformers makes such a one if the files are not there."""
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError("no tokenizer: tokenizer.json or a vocabulary is missing")
 
 
 def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401

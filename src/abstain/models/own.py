@@ -12,6 +12,7 @@ from torch import nn
 
 from abstain.errors import AbstainError
 from abstain.models.abstention import with_abstention
+from abstain.support.wording import did_you_mean
 
 
 def is_own(name: str) -> bool:
@@ -46,9 +47,9 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
     Linear(in_features=2, out_features=3, bias=True)
     """
     path, _, attribute = name.rpartition(":")
-    make = _find(_load(Path(path)), attribute, name)
+    make = _find(_load(Path(path), "model"), attribute, name, "model")
     arguments = _arguments(make, {"num_outputs": num_outputs, **others}, name)
-    model = _made(make, arguments, name)
+    model = _made(make, arguments, name, "model")
     if "num_outputs" not in arguments:
         return with_abstention(model, num_classes=num_outputs - 1)
     return model
@@ -57,27 +58,33 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 def make_own(name: str, argument: str) -> nn.Module:
     """Load `PATH.py:NAME`, which an argument names, and call it without arguments."""
     path, _, attribute = name.rpartition(":")
-    make = _find(_load(Path(path), argument), attribute, name)
-    return _made(make, {}, name)
+    make = _find(_load(Path(path), argument), attribute, name, argument)
+    return _made(make, {}, name, argument)
 
 
-def _made(make: Callable[..., object], arguments: Mapping[str, object], name: str) -> nn.Module:
+def _made(
+    make: Callable[..., object], arguments: Mapping[str, object], name: str, argument: str
+) -> nn.Module:
     try:
         model = make(**arguments)
     except Exception as error:
-        raise AbstainError(f"{name} raised {type(error).__name__}: {error}") from error
+        raise AbstainError(
+            f"{name} raised {type(error).__name__}: {error}", argument=argument
+        ) from error
     if not isinstance(model, nn.Module):
-        raise AbstainError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
+        raise AbstainError(
+            f"{name} must return a torch.nn.Module, got {type(model).__name__}", argument=argument
+        )
     return model
 
 
-def _load(path: Path, argument: str = "model") -> ModuleType:
+def _load(path: Path, argument: str) -> ModuleType:
     if not path.is_file():
         raise AbstainError(f"must name a Python file that exists, got {path}", argument=argument)
     module_name = f"abstain_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise AbstainError(f"the model's file cannot be read as Python: {path}")
+        raise AbstainError(f"must name a Python file, got {path}", argument=argument)
     module = importlib.util.module_from_spec(spec)
     folder = str(path.resolve().parent)
     sys.modules[module_name] = module  # dataclasses look their module up there
@@ -87,7 +94,9 @@ def _load(path: Path, argument: str = "model") -> ModuleType:
     except (Exception, SystemExit) as error:  # a script may end with sys.exit(main())
         del sys.modules[module_name]
         raise AbstainError(
-            f"the model's file {path} raised {type(error).__name__} when imported: {error}"
+            f"must name a file that can be imported, got {path}, which raised "
+            f"{type(error).__name__}: {error}",
+            argument=argument,
         ) from error
     finally:
         with suppress(ValueError):  # the file may have changed the path itself
@@ -95,7 +104,7 @@ def _load(path: Path, argument: str = "model") -> ModuleType:
     return module
 
 
-def _find(module: ModuleType, attribute: str, name: str) -> Callable[..., object]:
+def _find(module: ModuleType, attribute: str, name: str, argument: str) -> Callable[..., object]:
     if not hasattr(module, attribute):
         own = sorted(
             key
@@ -103,16 +112,22 @@ def _find(module: ModuleType, attribute: str, name: str) -> Callable[..., object
             if callable(value) and getattr(value, "__module__", None) == module.__name__
         )
         raise AbstainError(
-            f"{name}: the file has no {attribute!r}; it defines {', '.join(own) or 'nothing'}"
+            f"must name a class or function of its file, got {name}: the file defines "
+            f"{', '.join(own) or 'none'}{did_you_mean(attribute, own)}",
+            argument=argument,
         )
     make = getattr(module, attribute)
     if isinstance(make, nn.Module):
         raise AbstainError(
-            f"{name} is a model already built; name the class or a function that builds it, "
-            "so that every run can start from its own seed"
+            f"must name a class or a function that builds the network, so that every run can start "
+            f"from its own seed, got {name}, which is built already",
+            argument=argument,
         )
     if not callable(make):
-        raise AbstainError(f"{name} must be a class or a function, got {type(make).__name__}")
+        raise AbstainError(
+            f"must name a class or a function, got {name}, which is {type(make).__name__}",
+            argument=argument,
+        )
     function: Callable[..., object] = make
     return function
 

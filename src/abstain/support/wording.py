@@ -41,6 +41,16 @@ def many(number: int, one: str, more: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
+def beginning(error: object, characters: int = 200) -> str:
+    r"""The first words of a long text, in one line.
+
+    >>> beginning("a long\nerror", characters=6)
+    'a long…'
+    """
+    text = " ".join(str(error).split())
+    return text if len(text) <= characters else f"{text[:characters].rstrip()}…"
+
+
 def _visible(item: object) -> str:
     """Between quotes where spaces around it, or that it is empty, would not be seen."""
     text = str(item)

@@ -71,11 +71,16 @@ def agreed_augmentations(task: Task, recipe: Recipe, state: PartialState) -> tup
     if not wanted:
         return ()
     if encoder.sees != "image":
+        of_images = encoder.kind == "image"
+        got = "features of images" if of_images else f"{encoder.kind} inputs"
         raise AbstainError(
-            f"must be left out where no network learns from images, got {encoder.sees} inputs",
+            f"must be left out where no network learns from images, got {got}",
             argument="augment",
-            remedy="{finetune} trains the backbone of images",
+            remedy="{finetune} trains the backbone of images, {backbone} a network from scratch"
+            if of_images
+            else "",
             finetune=True,
+            backbone="none",
         )
     if isinstance(wanted, tuple):
         return known_augmentations(wanted)

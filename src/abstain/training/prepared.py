@@ -13,7 +13,7 @@ from abstain.embed.choice import BUDGET, Choice, choose
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
-from abstain.embed.names import AUTO, NONE, backbone_named, check_name, lasting
+from abstain.embed.names import AUTO, NONE, backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.training import coteaching
@@ -85,7 +85,7 @@ def load_for(
         show: Show progress, where there is a terminal.
     """
     check_name(backbone)
-    backbone = lasting(backbone)
+    backbone = found_from_anywhere(backbone)
     choice = Choice(backbone, "" if backbone == NONE else "named")
     own_size = {} if backbone == NONE else {"own_size": True}
     data, test = load_sources({**sources, "options": {**sources["options"], **own_size}})

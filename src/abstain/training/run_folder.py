@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import Encoder, LabeledData
+from abstain.data.encoders.base import FILE as ENCODER
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.errors import AbstainError
@@ -41,6 +42,7 @@ from abstain.training.recipe import Recipe
 
 _FORMAT = 1
 _ABOUT, _MODEL, _NOISE = "run.json", "model.safetensors", "noise.npz"
+_BEFORE = (ENCODER, _NOISE)  # what a run writes before it has begun
 _PACKAGES = ("abstain", "torch", "numpy", "accelerate", "safetensors", "tokenizers")
 
 
@@ -72,21 +74,24 @@ class RunFolder:
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
+            found = [*self.path.iterdir()] if self.path.is_dir() else []
             if not self.path.is_dir():
                 why = "which is no folder"
             elif self._has_verdict():
                 why = "an audit of probabilities that were given, without a training"
+            elif any(path.name[0] != "." and path.name not in _BEFORE for path in found):
+                why = f"which has no {_ABOUT}"
             else:
                 why = (
                     f"which has no {_ABOUT}: if a run was killed there before it began, remove the "
                     "folder and start it again"
                 )
             raise AbstainError(
-                f"must be that of a run, got {self.path}, {why}", argument="folder"
+                f"must be the folder of a run, got {self.path}, {why}", argument="folder"
             ) from None
         except (OSError, ValueError) as error:
             raise AbstainError(
-                f"must be that of a run, got {self.path}: {error}", argument="folder"
+                f"must be the folder of a run, got {self.path}: {error}", argument="folder"
             ) from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise AbstainError(

@@ -184,8 +184,12 @@ def test_another_kind_of_data_is_refused(table_run, digits_run, text_run, files)
 
 def test_folders_without_a_model_are_each_refused_with_the_reason(table_run, files, tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(AbstainError, match="folder must be that of a run"):
+        with pytest.raises(AbstainError, match="folder must be the folder of a run"):
             predict_from(folder, files / "new.csv")
+    with pytest.raises(AbstainError, match=r"no run\.json: if a run was killed .* remove the"):
+        predict_from(tmp_path, files / "new.csv")
+    with pytest.raises(AbstainError, match=r"no run\.json$"):  # nobody's photos are to be removed
+        predict_from(files, files / "new.csv")
     run = copied(table_run, tmp_path)
     (run / "model.safetensors").unlink()
     with pytest.raises(AbstainError, match="holds no model yet: its training has not ended"):

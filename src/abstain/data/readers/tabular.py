@@ -37,7 +37,7 @@ from abstain.data.readers.rows import (
 from abstain.data.reading import Options
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
-from abstain.support.wording import did_you_mean, many
+from abstain.support.wording import did_you_mean, many, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -219,10 +219,11 @@ def _free_texts(table: "pa.Table", columns: Sequence[str], options: Options) -> 
 
 
 def _check_no_gaps(table: "pa.Table", column: str, where: object) -> None:
-    if gaps := table.column(column).null_count:
+    if table.column(column).null_count:
+        rows = table.column(column).is_null().to_numpy().nonzero()[0].tolist()
         raise DataError(
-            f"text column {column!r} of {where} must have a text in every row, got "
-            f"{many(gaps, 'row')} without; fill in what is missing or leave it out"
+            f"text column {column!r} of {where} must have a text in every row, got none in "
+            f"{many(len(rows), 'row')}: {some(rows)}; fill in what is missing or leave it out"
         )
 
 
