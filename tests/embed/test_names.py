@@ -106,6 +106,11 @@ def test_sentence_transformers_keep_their_own_pooling(tmp_path):
     texts = ["good film", "bad match goal"]
     expected = torch.from_numpy(model.encode(texts))
     torch.testing.assert_close(backbone.features(texts, CPU), expected, atol=1e-5, rtol=1e-4)
+    pooling = tmp_path / "st" / "1_Pooling" / "config.json"
+    pooling.write_text(pooling.read_text().replace('"mean"', '"max"'))
+    other = backbone_named(f"st:{tmp_path / 'st'}", "text")
+    assert not torch.allclose(other.features(texts, CPU), expected)
+    assert other.identity != backbone.identity
 
 
 def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _TIMED = {"cuda": 256, "cpu": 16}
 _HASHED, _AHEAD = 128, 16
 """Samples that a thread hashes at once; how often, while the network works on others."""
+_LARGEST = torch.finfo(torch.float16).max
 _WRITTEN = 4
 """Shards that are written meanwhile."""
 
@@ -92,7 +93,7 @@ def embed(
 
         def write(made: tuple[range, Tensor]) -> int:
             rows, features = made
-            _check_finite(features, backbone.name, rows)
+            _check_finite(features, backbone.name, data, rows)
             write_shard(shards[rows.start // SHARD], features)
             return len(rows)
 
@@ -101,10 +102,12 @@ def embed(
         for count in in_order(writer, write, made, _WRITTEN):
             advance(count)
     if isinstance(backbone, TextBackbone) and backbone.longer > longer:
+        number = backbone.longer - longer
         _log.warning(
-            "%s of %s longer than the window of %s: each is the mean of its parts",
-            many(backbone.longer - longer, "text is", "texts are"),
+            "%s of %s %s longer than the window of %s: each is the mean of its parts",
+            many(number, "text"),
             data.name,
+            "is" if number == 1 else "are",
             backbone.name,
         )
     features = Features(tuple(shards), len(data), 0)
@@ -132,12 +135,14 @@ def _usual_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _check_finite(features: Tensor, backbone: str, rows: range) -> None:
+def _check_finite(features: Tensor, backbone: str, data: LabeledData, rows: range) -> None:
     is_finite = features.isfinite().all(1)
     if not bool(is_finite.all()):
+        first = rows[int((~is_finite).nonzero()[0])]
         raise AbstainError(
-            f"{backbone} must give finite numbers, got NaN or infinity for sample "
-            f"{rows[int((~is_finite).nonzero()[0])]}",
+            f"must give finite numbers up to {_LARGEST:,.0f}, as they are kept in half precision, "
+            f"got NaN, infinity or more by {backbone} for sample {data.ids[first]}",
+            argument="backbone",
         )
 
 

@@ -104,7 +104,7 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
         side = int(min(size.values())) if isinstance(size, dict) else int(size)
         mean = per_channel(about.get("image_mean") or (0.485, 0.456, 0.406), "image_mean")
         std = per_channel(about.get("image_std") or (0.229, 0.224, 0.225), "image_std")
-    identity = f"{name}-{digest}-{side}"
+    identity = f"{name}-{digest}-{side}-{mean}-{std}"
     return ImageBackbone(name, identity, _ImageFeatures(network), side, mean, std)
 
 
@@ -147,7 +147,9 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     split = splitter(without_truncation(network.tokenizer.backend_tokenizer), window - 2)
     # A pooler that its checkpoint lacks is drawn at random, and no pooling uses it.
     poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
-    return TextBackbone(name, f"{name}-{weights_digest(network, poolers)}", encode, split)
+    pooling = "-".join(str(getattr(module, "pooling_mode", "")) for module in network)
+    identity = f"{name}-{weights_digest(network, poolers)}-{window}{pooling}"
+    return TextBackbone(name, identity, encode, split)
 
 
 def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import torch
@@ -232,7 +232,7 @@ def reading_threads() -> Iterator[ThreadPoolExecutor]:
 def _sized(inputs: Inputs, backbone: Backbone) -> Inputs:
     """Files of images are decoded at the size that the backbone takes."""
     if isinstance(inputs, LazyImages) and isinstance(backbone, ImageBackbone):
-        return LazyImages(inputs.blobs, 3, (backbone.size, backbone.size))
+        return replace(inputs, channels=3, resize=(backbone.size, backbone.size))
     return inputs
 
 

@@ -128,9 +128,17 @@ def test_photo_on_its_side_is_measured_upright(tmp_path):
     assert {tuple(data.inputs[i].shape) for i in range(len(data))} == {(1, 20, 10)}
 
 
-def test_image_that_breaks_behind_its_header_is_named(image_folder, make_png):
+def test_image_that_breaks_behind_its_header_is_named_or_left_out(image_folder, make_png):
     root = image_folder()
-    (root / "cat" / "0.png").write_bytes(make_png(3)[:50])
+    (root / "cat" / "1.png").write_bytes(make_png(3)[:50])
     data = load(root, memory_budget=SMALL)
-    with pytest.raises(DataError, match="image 0 must be readable"):
-        data.inputs[0]
+    broken = data.ids.index("cat/1.png")
+    with pytest.raises(DataError, match=r"image cat/1\.png must be readable, .*; replace it, or"):
+        data.inputs[broken]
+    with pytest.raises(DataError, match=r"image cat/1\.png must"):
+        data.inputs.subset([0, broken])[1]
+    for read in ({"memory_budget": SMALL}, {"own_size": True}, {}):
+        whole = load(root, skip_bad=True, **read)
+        assert whole.skipped == ("cat/1.png",)
+        assert len(whole) == len(data) - 1
+        assert all(whole.inputs[k].shape == (1, 4, 5) for k in range(len(whole)))

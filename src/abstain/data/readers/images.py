@@ -17,6 +17,7 @@ from abstain.support.wording import many, some
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _CHUNK = 256
+_LEAST = 8  # pixels a side, where it only matters that all of an image can be read
 _QUICK = 64  # pixels a side, with which a small network trains in minutes on a CPU
 _T = TypeVar("_T")
 
@@ -49,13 +50,16 @@ class LazyImages:
     blobs: Blobs
     channels: int | None
     resize: tuple[int, int] | None = None
+    names: Sequence[str] = ()
+    """What to call each where it cannot be read; by default its number."""
 
     def __len__(self) -> int:
         return len(self.blobs)
 
     def subset(self, rows: Sequence[int]) -> "LazyImages":
         """Some of the images."""
-        return replace(self, blobs=self.blobs.subset(rows))
+        names = [self.names[row] for row in rows] if self.names else ()
+        return replace(self, blobs=self.blobs.subset(rows), names=names)
 
     def encoded(self, index: int) -> bytes:
         """One image as its file has it."""
@@ -71,8 +75,11 @@ class LazyImages:
         except IndexError:
             raise
         except Exception as error:  # its header was whole: what follows is not
+            name = self.names[index] if self.names else index
             raise DataError(
-                f"image {index} must be readable, got: {error}; replace it or take it out"
+                f"image {name} must be readable, got: {error}",
+                remedy="replace it, or leave such images out with {skip_bad}",
+                skip_bad=True,
             ) from error
 
 
@@ -123,11 +130,12 @@ def list_images(
 ) -> Images:
     """Images to be shown, each decoded when asked for; only bad ones to be left out are sought."""
     require("PIL", "an image")
-    headers = _parallel(header_of, blobs) if skip_bad else ()
+    headers = _parallel(_whole_header, blobs) if skip_bad else ()
     bad = {index for index, header in enumerate(headers) if isinstance(header, Exception)}
     keep = [index for index in range(len(blobs)) if index not in bad]
     kept = blobs.subset(keep) if bad else blobs
-    inputs = LazyImages(kept, None, _pair(image_size))
+    names = [ids[index] for index in keep] if bad else ids
+    inputs = LazyImages(kept, None, _pair(image_size), names)
     return Images(inputs, keep, tuple(ids[index] for index in sorted(bad)))
 
 
@@ -182,7 +190,8 @@ def _lazy(
     """All images, to be decoded when asked for; None where they have several sizes."""
     keep, bad, grey = [], [], True
     sizes = set()
-    for index, header in enumerate(_parallel(header_of, blobs)):
+    look = _whole_header if skip_bad else header_of
+    for index, header in enumerate(_parallel(look, blobs)):
         if isinstance(header, Exception):
             bad.append(index)
         else:
@@ -193,7 +202,8 @@ def _lazy(
         return None
     skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
     kept = blobs.subset(keep) if bad else blobs
-    return Images(LazyImages(kept, 1 if grey else 3, resize), keep, skipped)
+    names = [ids[index] for index in keep] if bad else ids
+    return Images(LazyImages(kept, 1 if grey else 3, resize, names), keep, skipped)
 
 
 def _decoded_bytes(blobs: Blobs, resize: tuple[int, int] | None) -> int:
@@ -222,6 +232,12 @@ def _parallel(work: Callable[[bytes], _T], blobs: Blobs) -> Iterator[_T | Except
     with ThreadPoolExecutor() as pool:
         for results in pool.map(chunk, range(0, len(blobs), _CHUNK)):
             yield from results
+
+
+def _whole_header(blob: bytes) -> tuple[int, int, bool]:
+    """The header of an image of which the rest can be read too."""
+    decode(blob, 1, (_LEAST, _LEAST))
+    return header_of(blob)
 
 
 def _check_readable(
