@@ -43,6 +43,9 @@ def test_every_check_of_images_runs_and_its_columns_are_named_as_datalab_names_t
         assert flags.dtype == bool
         assert ((score >= 0) & (score <= 1)).all()
         assert found.summary[issue] == flags.sum()
+    apart = torch.cdist(rows := torch.nn.functional.normalize(features), rows)
+    nearest = apart.fill_diagonal_(torch.inf).amin(dim=1)
+    np.testing.assert_allclose(found.columns["distance_to_nearest_neighbor"], nearest, rtol=1e-4)
     assert found.skipped == {"odd sizes of images": "they have one size",
                              "columns": "data is no table"}  # fmt: skip
 

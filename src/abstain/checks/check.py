@@ -235,6 +235,8 @@ def _duplicates(asked: _Asked) -> Columns:
     near = near_duplicates(prints, asked.given, neighbours, blank)
     columns = _issue("near_duplicate", near.found)
     columns["near_duplicate_set"] = near.group
+    if neighbours is not None:
+        columns["distance_to_nearest_neighbor"] = neighbours.distance[:, 0]
     score = np.where(near.differ, near.found.score, np.float32(1))
     columns |= _issue("conflicting_duplicate", Found(near.differ, score))
     if asked.test is not None:
