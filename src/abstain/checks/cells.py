@@ -91,6 +91,7 @@ class Cells:
     def _neighbours_of(self, index: Tensor, k: int) -> Tensor:
         """(N, k) the nearest among the neighbours of the neighbours; each row is its own, too."""
         k = min(k, index.shape[1] ** 2)
+        # Small results kept between large temporary ones would scatter the memory, by gigabytes.
         found = torch.empty((len(index), k), dtype=index.dtype, device=index.device)
         step = max(1, _GATHERED[index.device.type] // (index.shape[1] ** 2 * self.rows.shape[1]))
         for begin in range(0, len(index), step):
