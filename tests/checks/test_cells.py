@@ -24,16 +24,30 @@ def few_cells_asked(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_cells_asked")
-def test_nearly_all_neighbours_are_found_and_being_met_helps():
+def test_each_step_finds_more_and_the_last_nearly_all(monkeypatch):
     rows = torch.randn(3000, 24, generator=torch.Generator().manual_seed(0))  # as hard as can be
     index = Cells(rows)
     right = torch.cdist(rows, rows).topk(10, largest=False).indices
-    found = index.nearest(rows, 10)
-    both, alone = recall(found, right), recall(found[:, :10], right)
-    assert both > alone + 0.05
+    asked = recall(index.nearest(rows.clone(), 10), right)
+    whole = recall(index.nearest(rows, 10), right)
+    monkeypatch.setattr(index, "_neighbours_of", lambda known, _: known)
+    met = recall(index.nearest(rows, 10), right)
+    assert asked + 0.05 < met < whole - 0.05
+    assert whole > 0.9
     rows = clustered()
     right = torch.cdist(rows[:50] + 0.01, rows).topk(10, largest=False).indices
     assert recall(Cells(rows).nearest(rows[:50] + 0.01, 10), right) > 0.99
+
+
+def test_neighbours_of_neighbours_against_a_loop(monkeypatch):
+    monkeypatch.setitem(cells._GATHERED, "cpu", 7 * 4 * 4 * 24)  # blocks that do not fit evenly
+    rows = clustered(200)
+    known = torch.randint(200, (200, 4), generator=torch.Generator().manual_seed(0))
+    found = Cells(rows)._neighbours_of(known, 3)
+    for i, row in enumerate(rows.double()):
+        others = known[known[i]].unique()
+        nearest = (rows[others].double() - row).norm(dim=1).argsort()[:3]
+        assert found[i].tolist() == others[nearest].tolist()
 
 
 @pytest.mark.usefixtures("few_cells_asked")

@@ -2,8 +2,9 @@
 
 k-means puts the rows into cells of about a hundred. A row i meets a row j where j's cell is among
 the nearest ones of i, or i's cell among those of j: the second half doubles what is found at the
-same cost, as the products are the same. Everything is a product of matrices, and a seed makes two
-runs equal.
+same cost, as the products are the same. Then each row meets the neighbours of its neighbours,
+which finds a third of those that were missed. Everything is a product of matrices, and a seed makes
+two runs equal.
 """
 
 import torch
@@ -15,9 +16,10 @@ _ASKED = 80
 """Cells that are nearest to a row, of which the rows are compared with it."""
 _ROUNDS, _FITTED = 3, 16
 """Of k-means, and rows per cell by which it is fitted."""
-_AT_ONCE = 1 << 17
+_AT_ONCE = 1 << 19
 PRODUCTS = {"cpu": 1 << 23, "cuda": 1 << 29}
-"""Held in memory at a time, of 4 bytes each."""
+_GATHERED = {"cpu": 1 << 20, "cuda": 1 << 28}
+"""Held in memory at a time, of 4 bytes each: products, and numbers of rows; on a CPU, in caches."""
 
 
 class Cells:
@@ -34,23 +36,32 @@ class Cells:
         self.halves = rows.square().sum(dim=1) / 2
         cells = max(1, len(rows) // _SIZE)
         self.centres = k_means(rows, cells, cells * _FITTED)
-        own = nearest_cells(rows, self.centres, 1)[:, 0]
-        self.members = _by_cell(own, len(self.centres))
+        self.near = self._cells_near(rows)
+        self.members = _by_cell(self.near[:, 0], cells)
 
     def nearest(self, queries: Tensor, k: int) -> Tensor:
-        """(M, k) the nearest rows that were met; (N, 2k) for the rows themselves, some twice.
-
-        The second half then are rows that met these, rather than being met by them.
-        """
-        own = queries is self.rows
+        """(M, k) the nearest rows that were met; for the rows themselves, twice as many."""
         best = _Best(len(queries), k, queries.device)
-        met_by = _Best(len(self.rows), k, queries.device) if own else None
+        if queries is not self.rows:
+            self._meet_all(queries, self._cells_near(queries), best, None)
+            return best.index
+        met_by = _Best(len(queries), k, queries.device)
+        self._meet_all(queries, self.near, best, met_by)
+        index = torch.cat([best.index, met_by.index], dim=1)
+        nearness = torch.cat([best.nearness, met_by.nearness], dim=1)
+        return self._neighbours_of(_top_distinct(index, nearness, k), 2 * k)
+
+    def _cells_near(self, rows: Tensor) -> Tensor:
+        return nearest_cells(rows, self.centres, min(_ASKED, len(self.centres))).int()
+
+    def _meet_all(
+        self, queries: Tensor, near: Tensor, best: "_Best", met_by: "_Best | None"
+    ) -> None:
         for begin in range(0, len(queries), _AT_ONCE):
-            block = queries[begin : begin + _AT_ONCE]
-            near = nearest_cells(block, self.centres, min(_ASKED, len(self.centres)))
-            self._meet(block, near[:, :1], begin, best, None)  # so that the others are measured
-            self._meet(block, near[:, 1:], begin, best, met_by)
-        return best.index if met_by is None else torch.cat([best.index, met_by.index], dim=1)
+            part = slice(begin, begin + _AT_ONCE)
+            first, others = near[part, :1], near[part, 1:]
+            self._meet(queries[part], first, begin, best, None)  # so that the others are measured
+            self._meet(queries[part], others, begin, best, met_by)
 
     def _meet(
         self, block: Tensor, near: Tensor, begin: int, best: "_Best", met_by: "_Best | None"
@@ -62,17 +73,34 @@ class Cells:
         for members, places in zip(self.members, asked, strict=True):
             if not len(places) or not len(members):
                 continue
+            cell = self.rows.index_select(0, members)
             # A cell of identical rows may be large.
             for part in torch.split(places, max(1, most // len(members))):
                 asking = part // near.shape[1]
                 rows = asking + begin
                 # Half the squared distance, less than 0.
-                nearness = torch.addmm(-self.halves[members], block[asking], self.rows[members].T)
-                nearness -= halves[asking, None]
-                best.take(rows, members, nearness, best.least[rows])
+                nearness = torch.addmm(
+                    -self.halves[members, None], cell, block.index_select(0, asking).T
+                )
+                nearness -= halves[asking]
+                best.take(rows, members, nearness.T, best.least[rows])
                 if met_by is not None:
                     least = torch.maximum(best.least[members], met_by.least[members])
-                    met_by.take(members, rows, nearness.T, least)
+                    met_by.take(members, rows, nearness, least)
+
+    def _neighbours_of(self, index: Tensor, k: int) -> Tensor:
+        """(N, k) the nearest among the neighbours of the neighbours; each row is its own, too."""
+        k = min(k, index.shape[1] ** 2)
+        # Small results kept between large temporary ones would scatter the memory, by gigabytes.
+        found = torch.empty((len(index), k), dtype=index.dtype, device=index.device)
+        step = max(1, _GATHERED[index.device.type] // (index.shape[1] ** 2 * self.rows.shape[1]))
+        for begin in range(0, len(index), step):
+            part = slice(begin, begin + step)
+            others = index[index[part]].flatten(1)
+            rows = self.rows.index_select(0, others.flatten()).view(*others.shape, -1)
+            nearness = (rows @ self.rows[part, :, None])[:, :, 0] - self.halves[others]
+            found[part] = _top_distinct(others, nearness, k)
+        return found
 
 
 class _Best:
@@ -90,13 +118,22 @@ class _Best:
         if not len(better):
             return
         rows = rows[better]
-        known = torch.cat([self.nearness[rows], nearness[better]], dim=1)
         k = self.nearness.shape[1]
+        # Quicker than nearness[better] and than a topk of rows that are not contiguous.
+        new = nearness.index_select(0, better).contiguous().topk(min(k, len(others)), sorted=False)
+        known = torch.cat([self.nearness.index_select(0, rows), new.values], dim=1)
+        index = torch.cat([self.index.index_select(0, rows), others[new.indices]], dim=1)
         top = known.topk(k, sorted=False)
-        before = self.index[rows].gather(1, top.indices.clamp(max=k - 1))
-        index = torch.where(top.indices < k, before, others[(top.indices - k).clamp(min=0)])
-        self.nearness[rows], self.index[rows] = top.values, index
+        self.nearness[rows], self.index[rows] = top.values, index.gather(1, top.indices)
         self.least[rows] = top.values.amin(dim=1)
+
+
+def _top_distinct(index: Tensor, nearness: Tensor, k: int) -> Tensor:
+    """(N, k) the nearest first; one that comes again counts once, where others are left."""
+    index, order = index.sort(dim=1)
+    nearness = nearness.gather(1, order)
+    nearness[:, 1:][index[:, 1:] == index[:, :-1]] = -torch.inf
+    return index.gather(1, nearness.topk(k).indices)
 
 
 def _by_cell(cell: Tensor, cells: int) -> tuple[Tensor, ...]:

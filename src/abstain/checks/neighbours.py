@@ -141,7 +141,8 @@ class _Search:
         step = max(1, _NUMBERS[index.device.type] // (index.shape[1] * queries.shape[1]))
         for begin in range(0, len(index), step):
             part = slice(begin, begin + step)
-            difference = self.rows[index[part]] - queries[part, None]
+            others = self.rows.index_select(0, index[part].flatten())  # quicker than rows[index]
+            difference = others.view(*index[part].shape, -1) - queries[part, None]
             distance[part] = torch.linalg.vector_norm(difference, dim=2)
         distance[:, 1:][index[:, 1:] == index[:, :-1]] = torch.inf
         if own is not None:
