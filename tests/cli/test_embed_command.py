@@ -72,6 +72,7 @@ def test_the_command_that_comes_next_can_be_pasted(here, capsys):
     ],
 )
 def test_what_cannot_be_embedded_is_one_line(capsys, monkeypatch, arguments, message):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    # The variable HF_HUB_OFFLINE is read once, and another test may have imported the library.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert run("embed", *arguments) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")
