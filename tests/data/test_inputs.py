@@ -1,15 +1,28 @@
-"""Fingerprints of inputs."""
+"""Inputs as numbers and as fingerprints."""
 
+import pytest
 import torch
 
 from abstain.data import LabeledData, load
-from abstain.data.inputs import contents, fingerprints, rows_at
+from abstain.data.inputs import all_finite, contents, fingerprints, rows_at
 
 
 def texts(words, labels=None):
     given = torch.arange(len(words)) % 2 if labels is None else torch.tensor(labels)
     ids = [str(i) for i in range(len(words))]
     return LabeledData(inputs=words, given=given, classes=("a", "b"), ids=ids, kind="text")
+
+
+@pytest.mark.parametrize("place", [0, 777, -1])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_one_number_that_is_not_finite_is_seen_among_many(place, value):
+    numbers = torch.full((1000,), 3e38)  # their sum overflows
+    numbers[::2] *= -1
+    assert all_finite(numbers)
+    assert all_finite(numbers.abs())
+    numbers[place] = value
+    numbers[500] = -value
+    assert not all_finite(numbers)
 
 
 def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from abstain.checks.cells import PRODUCTS, Cells
 from abstain.checks.found import Floats, Ints
+from abstain.data.inputs import all_finite
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
 
@@ -60,7 +61,7 @@ def rows_of(features: Tensor | Features) -> Floats:
     """
     tensor = features.in_memory() if isinstance(features, Features) else features
     rows = tensor.detach().to("cpu", torch.float32)
-    if rows.ndim != 2 or not bool(rows.isfinite().all()):
+    if rows.ndim != 2 or not all_finite(rows):
         raise AbstainError(
             f"must be finite numbers (samples, columns), got shape {tuple(rows.shape)}"
             f"{' with NaN or infinity' if rows.ndim == 2 else ''}",

@@ -68,6 +68,13 @@ def test_one_absurd_value_does_not_decide_its_column(tmp_path, slip, lazy):
         assert known.too_far(table([[5.0, -3.0]], ("a", "b"))) == []
 
 
+def test_a_slip_is_named_beside_a_gap():
+    values = np.random.default_rng(0).normal(5, 2, (300, 2))
+    values[3, 0], values[7, 0] = np.nan, 1e30
+    data = table(values, ("a", "b"))
+    assert fit_encoder(data).too_far(data) == ["a (1e+30 in row 7)"]
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -95,7 +95,7 @@ class TableEncoder(Encoder):
 
     def encode_rows(self, inputs: Inputs, indices: Sequence[int], order: Sequence[int]) -> Tensor:
         """Some rows at once, their columns put in order."""
-        return self._encoded(rows_at(inputs, indices)[:, list(order)].float())
+        return self._encoded(_columns(rows_at(inputs, indices), order).float())
 
     def about(self) -> dict[str, Any]:
         """All fields; those that an earlier version did not know only where they are known."""
@@ -145,17 +145,19 @@ class TableEncoder(Encoder):
         """
         if self.limit is None:
             return []
-        order = list(self._order(data.columns, len(self.mean)))
+        order = self._order(data.columns, len(self.mean))
         count = torch.zeros(len(self.mean), dtype=torch.int64)
         first: dict[int, tuple[int, float]] = {}
         start = 0
         for rows in blocks(data.inputs):
-            values = rows[:, order].float()
-            far = is_beyond(self._standardised(values), self.limit)
-            count += far.sum(0)
-            for k in far.any(0).nonzero().flatten().tolist():
-                row = int(far[:, k].nonzero()[0])
-                first.setdefault(k, (start + row, float(values[row, k])))
+            values = _columns(rows, order).float()
+            ends = self._standardised(torch.stack([values.amin(0), values.amax(0)]))
+            if (is_beyond(ends, self.limit) | ends.isnan()).any():  # NaN where a value is missing
+                far = is_beyond(self._standardised(values), self.limit)
+                count += far.sum(0)
+                for k in far.any(0).nonzero().flatten().tolist():
+                    row = int(far[:, k].nonzero()[0])
+                    first.setdefault(k, (start + row, float(values[row, k])))
             start += len(rows)
         found = []
         for k, name in self._numbered():
@@ -173,19 +175,19 @@ class TableEncoder(Encoder):
         order = self._order(columns, len(torch.as_tensor(inputs[0])))
         if not isinstance(inputs, Tensor):
             return LazyEncoded(inputs, self, order)
-        rows = inputs[:, list(order)].float()
+        rows = _columns(inputs, order).float()
         whole = [
             k for k, name in self._numbered() if k not in self.gaps and name not in self.categories
         ]
         names = [self.columns[k] for k in whole] if self.columns else ()
-        check_finite(rows[:, whole], names, where="the new data")
+        check_finite(_columns(rows, whole), names, where="the new data")
         return self._encoded(rows)
 
     def _encoded(self, rows: Tensor) -> Tensor:
         """Rows whose columns are in order, as the model sees them."""
         numbers = self._standardised(rows)
         if self.limit is not None:
-            numbers = numbers.clamp(-self.limit, self.limit)
+            numbers.clamp_(-self.limit, self.limit)
         if not self.gaps and not self.categories:
             return numbers
         missing = rows.isnan()
@@ -200,7 +202,7 @@ class TableEncoder(Encoder):
         return torch.cat([*parts, missing[:, list(self.gaps)].float()], dim=1)
 
     def _standardised(self, rows: Tensor) -> Tensor:
-        return (rows - self.mean) / self.std
+        return (rows - self.mean).div_(self.std)
 
     def _numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.columns or [""] * len(self.mean)))
@@ -222,6 +224,12 @@ class TableEncoder(Encoder):
                 f"got {width}"
             )
         return tuple(range(width))
+
+
+def _columns(rows: Tensor, order: Sequence[int]) -> Tensor:
+    """Some columns in an order; as they are, rather than a copy, where these are all in order."""
+    in_order = list(order) == list(range(rows.shape[1]))
+    return rows if in_order else rows[:, list(order)]
 
 
 def _check_repeated(data: LabeledData) -> None:
