@@ -32,7 +32,7 @@ _IMAGENET: dict[str, Any] = {
     "image_mean": (0.485, 0.456, 0.406),
     "image_std": (0.229, 0.224, 0.225),
 }
-_SIZE = 224
+_SIZE, _WINDOW = 224, 512
 _CPU = torch.device("cpu")
 _ENTRIES = {
     "input_ids": "ids",
@@ -129,7 +129,10 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
             argument="backbone",
         ) from error
     whole = without_truncation(tokenizer)
-    window = int((_beside(path, "config.json") or {}).get("max_position_embeddings", 512))
+    # Some networks, as RoBERTa and MPNet, have more positions than they take tokens.
+    limits = {"tokenizer_config.json": "model_max_length", "config.json": "max_position_embeddings"}
+    stated = [(_beside(path, x) or {}).get(limit) for x, limit in limits.items()]
+    window = int(min([x for x in stated if x] or [_WINDOW]))
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]
