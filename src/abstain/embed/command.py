@@ -9,7 +9,6 @@ import numpy as np
 
 from abstain.data import load
 from abstain.data.inputs import blocks
-from abstain.embed.backbone import ImageBackbone
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
 from abstain.embed.names import AUTO, NONE, backbone_named, check_name
@@ -55,9 +54,7 @@ def write_features(
     choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
     if choice.name == NONE:
         raise AbstainError(f"must be named for {data.name}: {choice.reason}", argument="backbone")
-    network = backbone_named(choice.name, data.kind)
-    if isinstance(network, ImageBackbone):
-        network = network.for_data(data)
+    network = backbone_named(choice.name, data.kind).for_data(data)
     cost, began = Cost(), time.monotonic()
     features = embed(data, network, show=show, cost=cost)
     seconds = time.monotonic() - began
