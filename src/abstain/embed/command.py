@@ -2,12 +2,13 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from abstain.data import load
+from abstain.data import LabeledData, load
 from abstain.data.inputs import blocks
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
@@ -58,9 +59,6 @@ def write_features(
     cost, began = Cost(), time.monotonic()
     features = embed(data, network, show=show, cost=cost)
     seconds = time.monotonic() - began
-    pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
-    labels = [data.classes[k] for k in data.given.tolist()]
-    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
     about = {
         "backbone": choice.name,
         "reason": choice.reason,
@@ -72,6 +70,16 @@ def write_features(
         "limit": cost.limit,
         "seconds": round(seconds, 3),
     }
+    _write(folder, data, features, about)
+    return about
+
+
+def _write(
+    folder: Path, data: LabeledData, features: Features, about: Mapping[str, object]
+) -> None:
+    pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
+    labels = [data.classes[k] for k in data.given.tolist()]
+    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
     try:
         publish(folder / "features.npy", lambda path: _save(features, path))
         publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
@@ -80,7 +88,6 @@ def write_features(
         raise AbstainError(
             f"must be a folder that can be written, got {folder}: {error}", argument="out"
         ) from error
-    return about
 
 
 def _save(features: Features, path: Path) -> None:

@@ -102,13 +102,12 @@ def embed(
         made = pipeline.features(missing())
         for count in in_order(writer, write, made, _WRITTEN):
             advance(count)
-    if isinstance(backbone, TextBackbone) and backbone.longer > longer:
-        number = backbone.longer - longer
+    if isinstance(backbone, TextBackbone) and (split := backbone.longer - longer):
         _log.warning(
             "%s of %s %s longer than the window of %s: each is the mean of its parts",
-            many(number, "text"),
+            many(split, "text"),
             data.name,
-            "is" if number == 1 else "are",
+            "is" if split == 1 else "are",
             backbone.name,
         )
     features = Features(tuple(shards), len(data), 0)
