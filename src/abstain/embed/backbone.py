@@ -105,7 +105,7 @@ class ImageBackbone(Backbone):
         if pixels.shape[1] == 1:
             pixels = pixels.expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.size, self.size):
-            shrinks = min(pixels.shape[-2:]) > self.size
+            shrinks = max(pixels.shape[-2:]) > self.size
             pixels = nn.functional.interpolate(
                 pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
             ).clamp(0, 1)
