@@ -23,7 +23,7 @@ from cases import FOLDS
 from verdict_tables import Rows
 
 from abstain.auditing import measured
-from abstain.embed import finetuning
+from abstain.embed import backbone, finetuning
 from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt
@@ -150,7 +150,7 @@ def figures():
             f"{ORDINALS[round(1 / optim.BACKBONE_RATE)]} of it for the backbone, "
             f"{tuned['epochs']} epochs, batches of {recipe._LARGE_BATCH} from "
             f"{recipe._LARGE_SET:,} samples on, else of {recipe._SMALL_BATCH}.",
-            f"Images up to {finetuning._SMALL_IMAGE} pixels are seen at "
+            f"Images up to {backbone._SMALL_IMAGE} pixels are seen at "
             f"{finetuning._SMALL_INPUT}, others",
             f"half of at most {augmentation._JUDGED:,} images",
             f"If its {tuned['epochs']} epochs do not fit",

@@ -6,6 +6,7 @@ import backbones_page
 import embed_scale
 
 from abstain.data.free_text import most_categories
+from abstain.data.readers import decoders
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed import cached, choice, folds, joined, shards
 from abstain.support.duration import spoken
@@ -62,6 +63,7 @@ def test_the_page_says_how_fast_photos_are_read_for_a_gpu():
     found = backbones_page._result("embed-cuda")
     assert f"{found['in_memory_share']:.0%} is reached with photos in memory" in TEXT
     assert f"decode {found['from_files_per_second']:,.0f} photos of 320 × 240" in TEXT
+    assert f"decodes photos, if there are {decoders.WORTH:,} or more" in TEXT
 
 
 def test_the_page_says_how_fine_tuning_was_chosen_and_how_long_a_fresh_process_takes():

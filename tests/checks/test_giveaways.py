@@ -44,3 +44,10 @@ def test_good_columns_of_real_tables_are_no_giveaways(source):
 @pytest.mark.parametrize("given", [np.zeros(50, int), np.array([0])])
 def test_one_class_gives_nothing_away(given):
     assert giveaways(torch.rand(len(given), 3), given) == ()
+
+
+@pytest.mark.parametrize("believed", [0, 1])
+def test_where_hardly_a_label_is_believed_nothing_is_given_away(believed):
+    given = np.arange(20) % 2
+    flagged = np.arange(20) >= believed
+    assert giveaways(torch.rand(20, 3), given, flagged=flagged) == ()

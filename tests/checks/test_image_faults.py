@@ -106,9 +106,10 @@ def test_a_gpu_measures_as_a_cpu_does(digits):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-4)
 
 
-def test_a_missing_file_is_measured_as_unknown():
+def test_a_file_that_is_missing_or_cannot_be_opened_is_measured_as_unknown(monkeypatch):
     rng = np.random.default_rng(0)
-    lazy = LazyImages(Files([encoded(9, 9, rng), None, encoded(9, 9, rng)]), 3)
-    measures = measure(lazy)
-    assert np.isnan(measures.contrast).tolist() == [False, True, False]
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow raises beyond twice as many
+    blobs = [encoded(9, 9, rng), None, encoded(9, 9, rng), encoded(20, 20, rng), b"no image"]
+    measures = measure(LazyImages(Files(blobs), 3))
+    assert np.isnan(measures.contrast).tolist() == [False, True, False, True, True]
     assert not any(x.is_issue.any() for _, x in image_issues(measures, own_size=True))

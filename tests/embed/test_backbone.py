@@ -46,6 +46,15 @@ def test_images_that_it_would_see_as_white_or_cannot_see_are_refused():
         backbone.features(photos[:, [0, 1, 2, 0]], cpu)
 
 
+def test_an_image_that_shrinks_along_one_side_only_is_smoothed_there():
+    """Of fine stripes every third would be seen, which are as coarse as can be."""
+    stripes = torch.tensor([0, 255], dtype=torch.uint8).repeat(3 * 16).expand(1, 3, 8, 96)
+    whole = ImageBackbone("m", "m", torch.nn.Identity(), 32, mean=(0, 0, 0), std=(1, 1, 1))
+    seen = whole.normalised(stripes)
+    assert seen.shape == (1, 3, 32, 32)
+    assert float((seen - 0.5).abs()[..., 2:-2].max()) < 0.2
+
+
 def test_other_weights_have_another_digest():
     network = torch.nn.Linear(2, 2)
     before = weights_digest(network)

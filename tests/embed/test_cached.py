@@ -95,6 +95,12 @@ def test_without_a_cache_there_is_nothing(hub):
     assert cached_folder("me/eyes") is None
 
 
+def test_a_model_whose_weights_never_arrived_is_fetched_again(hub):
+    folder = keep(hub, "me/eyes", vit)
+    (folder / "model.safetensors").unlink()
+    assert cached_folder("me/eyes") is None
+
+
 def test_a_cached_model_is_opened_without_the_network(hub):
     folder = keep(hub, "me/eyes", vit)
     assert cached_folder("me/eyes") == folder

@@ -79,6 +79,28 @@ def test_texts_that_differ_in_case_have_features_of_their_own(tmp_path):
         assert float(embed(data, backbone, cache_dir=tmp_path)[0]) == is_upper
 
 
+def test_images_of_another_shape_have_features_of_their_own(tmp_path):
+    """Whoever mends a wrong reshape has the same bytes as before."""
+    pixels = torch.arange(8, dtype=torch.uint8).reshape(1, 1, 2, 4)
+    backbone = ImageBackbone("top", "top", FirstRow(), 4, (0, 0, 0), (1, 1, 1))
+    seen = []
+    for images in (pixels, pixels.reshape(1, 1, 4, 2)):
+        data = LabeledData(
+            inputs=images, given=torch.zeros(1, dtype=torch.int64), classes=("a",), ids=["0"],
+            kind="image",
+        )  # fmt: skip
+        seen.append(embed(data, backbone, cache_dir=tmp_path)[0])
+        assert torch.equal(seen[-1], embed(data, backbone, cache_dir=tmp_path / "other")[0])
+    assert not torch.equal(*seen)
+
+
+class FirstRow(torch.nn.Module):
+    """Sees the first line of an image."""
+
+    def forward(self, images):
+        return images[:, 0, 0]
+
+
 def test_photos_of_several_sizes_are_decoded_at_the_size_of_the_backbone(tmp_path):
     rng = np.random.default_rng(0)
     for label in ("cat", "dog"):

@@ -172,10 +172,11 @@ def test_images_in_memory_keep_their_size_and_are_scaled_on_the_device():
 
 
 @pytest.mark.parametrize(
-    ("side", "any_size", "seen"), [(64, True, 128), (65, True, 224), (32, False, 224)]
+    ("side", "size", "any_size", "seen"),
+    [(64, 224, True, 128), (65, 224, True, 224), (32, 224, False, 224), (32, 96, True, 96)],
 )
-def test_only_small_images_and_flexible_backbones_are_seen_at_fewer_pixels(side, any_size, seen):
-    encoder = FineTuningEncoder.fit(images(2, side=side), convolutions(any_size=any_size))
+def test_small_images_are_seen_at_fewer_pixels_by_what_takes_them(side, size, any_size, seen):
+    encoder = FineTuningEncoder.fit(images(2, side=side), convolutions(size, any_size=any_size))
     assert encoder.backbone.size == seen
 
 

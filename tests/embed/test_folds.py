@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
@@ -50,3 +51,10 @@ def test_a_column_that_is_the_same_everywhere_does_no_harm():
     rows, given = clouds(300, 4, 2)
     rows[:, 1] = 7.0
     assert bool(out_of_sample(rows, given, 2).isfinite().all())
+
+
+@pytest.mark.parametrize(("given", "classes"), [([0, 1, 1], 2), ([0, 0, 0, 0, 0, 0], 1)])
+def test_fewer_samples_than_folds_or_a_single_class_have_probabilities_too(given, classes):
+    found = out_of_sample(torch.randn(len(given), 4), torch.tensor(given), classes)
+    assert found.shape == (len(given), classes)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(given)))

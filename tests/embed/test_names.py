@@ -195,6 +195,9 @@ def test_a_model_of_timm_in_a_folder_sees_what_timm_would(tmp_path):
     with torch.inference_mode():
         expected = network(normalised(IMAGES, own["mean"], own["std"]))
     torch.testing.assert_close(backbone.features(IMAGES, CPU), expected, atol=1e-4, rtol=1e-4)
+    config = tmp_path / "net" / "config.json"
+    config.write_text(config.read_text().replace("0.4", "0.1"))
+    assert backbone_named(backbone.name, "image").identity != backbone.identity
 
 
 @pytest.mark.parametrize(("model", "any_size"), [("resnet10t", True), ("levit_128s", False)])
@@ -243,6 +246,9 @@ def test_a_model_of_open_clip_in_a_folder_sees_images_as_open_clip_would(tmp_pat
         expected = network.encode_image(normalised(IMAGES, backbone.mean, backbone.std))
     assert backbone.mean == (0.5, 0.4, 0.3)
     torch.testing.assert_close(backbone.features(IMAGES, CPU), expected, atol=1e-4, rtol=1e-4)
+    config = tmp_path / "net" / "open_clip_config.json"
+    config.write_text(config.read_text().replace("0.4", "0.1"))
+    assert backbone_named(backbone.name, "image").identity != backbone.identity
 
 
 def test_open_clip_averages_the_parts_of_a_text_longer_than_its_window(tmp_path):

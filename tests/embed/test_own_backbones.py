@@ -77,6 +77,17 @@ def test_an_onnx_network_for_texts_averages_their_tokens_a_few_texts_at_a_time(
     assert backbone.longer == 1
 
 
+def test_an_onnx_network_is_given_no_more_tokens_than_its_tokenizer_says(tmp_path):
+    """As of MPNet, which has 514 positions, of which the first two are for no token."""
+    path = word_vectors(tmp_path, "input_ids")
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 10}')
+    for limit, splits in (("null", 0), ("1e30", 0), ("8", 1)):
+        (tmp_path / "tokenizer_config.json").write_text(f'{{"model_max_length": {limit}}}')
+        backbone = from_onnx("onnx:words", str(path), "text")
+        backbone.features(["good " * 8], CPU)
+        assert backbone.longer == splits
+
+
 def test_an_onnx_network_that_takes_other_than_tokens_is_refused(tmp_path):
     path = word_vectors(tmp_path, "position_ids")
     with pytest.raises(AbstainError, match=r"must take input_ids, .*, which takes position_ids"):

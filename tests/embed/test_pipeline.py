@@ -1,6 +1,7 @@
 import io
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -143,6 +144,25 @@ def test_arrays_are_images_too():
         pipeline = Pipeline(Arrays(3), backbone(Mean()), CPU, threads, Cost())
         ((_, features),) = pipeline.features([range(3)])
     torch.testing.assert_close(features[:, 0].float(), torch.arange(3) / 255, atol=1e-3, rtol=0)
+
+
+def test_what_a_batch_took_that_did_not_fit_is_free_when_a_smaller_one_is_tried():
+    taken = []
+
+    class Large(Mean):
+        def forward(self, images):
+            if len(images) > 8:
+                hidden = images + 1
+                taken.append(weakref.ref(hidden))
+                raise torch.OutOfMemoryError
+            assert len(taken) == 2
+            assert not any(x() is not None for x in taken)
+            return super().forward(images)
+
+    with reading_threads() as threads:
+        pipeline = Pipeline(Files(32), backbone(network := Large()), CPU, threads, Cost())
+        list(pipeline.features([range(32)]))
+    assert network.sizes == [8] * 4
 
 
 @pytest.mark.gpu

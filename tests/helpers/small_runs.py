@@ -170,18 +170,23 @@ def start_many(arguments, world=2, *, wait=True):
     return processes
 
 
+def as_torchrun_sets(rank, world, port):
+    """The environment of one of several processes."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
 def _child(arguments, rank, world, port):
     torch.set_num_threads(1)
     if world > 1:
-        os.environ |= {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(world),
-            "LOCAL_WORLD_SIZE": str(world),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-            "OMP_NUM_THREADS": "1",
-        }
+        os.environ |= as_torchrun_sets(rank, world, port)
     arguments = dict(arguments)
     if "recipe" in arguments:
         arguments["recipe"] = Recipe.from_json(arguments["recipe"])

@@ -69,6 +69,25 @@ def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
     assert_same_run(one, two, epochs=4)
 
 
+def test_two_processes_see_by_one_backbone_though_each_finds_another_quicker():
+    program = """
+from abstain.embed.choice import Choice
+from abstain.training import prepared
+from abstain.training.devices import join_processes
+from abstain.training.recipe import Recipe
+state = join_processes()
+own = ("small:wordllama", "small:minilm")[state.process_index]
+prepared.choose = lambda *_, **__: Choice(own, "the only one within 1s")
+sources = {"train": (["good", "bad"] * 5, [0, 1] * 5), "test": None, "options": {}}
+found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1, show=False)
+assert found.backbone.name == recipe.backbone == "small:wordllama", own
+"""
+    port = small.free_port()
+    environments = [os.environ | small.as_torchrun_sets(rank, 2, port) for rank in range(2)]
+    processes = [subprocess.Popen([sys.executable, "-c", program], env=x) for x in environments]
+    assert [process.wait(120) for process in processes] == [0, 0]
+
+
 def test_no_process_is_left_a_single_sample_where_a_batch_norm_needs_two(begun, tmp_path):
     text = small.NET64.replace("torch.nn.Tanh()", "torch.nn.BatchNorm1d(8)")
     (tmp_path / "own").mkdir()

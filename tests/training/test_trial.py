@@ -188,12 +188,22 @@ def test_a_method_that_holds_nothing_out_is_not_tried(photos, backbone):
     assert train(photos, nothing, backbone=backbone(BLIND), budget="10m").finetuning is None
 
 
-def test_a_diverged_trial_leaves_the_frozen_features(photos, backbone):
-    diverging = backbone(SEEING, in_training="images = images * float('nan')")
-    trained = train(photos, recipe(), backbone=diverging, budget="10m")
+@pytest.mark.parametrize(
+    ("in_training", "why"),
+    [
+        ("images = images * float('nan')", "the training diverged"),
+        ("raise torch.OutOfMemoryError", "the device has too little memory"),
+    ],
+)
+def test_a_trial_that_fails_leaves_the_frozen_features(
+    photos, backbone, tmp_path, in_training, why
+):
+    failing = backbone(SEEING, in_training=in_training)
+    trained = train(photos, recipe(), backbone=failing, budget="10m", folder=tmp_path / "run")
     assert trained.finetuning.chosen == "frozen"
-    assert trained.finetuning.reason == "tried in vain: the training diverged"
+    assert trained.finetuning.reason == f"tried in vain: {why}"
     assert isinstance(trained.encoder, BackboneEncoder)
+    assert not (tmp_path / "run" / "finetuned").exists()
 
 
 def test_an_audit_is_of_the_training_that_was_chosen(photos, backbone, tmp_path):

@@ -158,11 +158,7 @@ def audit(
         of_training |= {"finetune": finetune, "budget": budget}
         _check_trainless({**of_training, "resume": resume or None}, folder)
         data, test_data = load_sources(sources)
-        given = data.given.numpy()
-        checked = _checked(probabilities, data)
-        evidence = evidence_from_probabilities(checked, given)
-        met = float((checked.argmax(axis=1) == given).mean())
-        held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
+        evidence, held_out = _from_probabilities(probabilities, data)
         sources = remembered(sources)
     # By what was trained on: what is only shown need not even be there.
     prints = fingerprints(_seen(trained, data))
@@ -241,6 +237,16 @@ def _check_trainless(
         )
     if folder is not None:
         RunFolder(folder).check_new()
+
+
+def _from_probabilities(
+    probabilities: npt.ArrayLike, data: LabeledData
+) -> tuple[Evidence, HeldOut]:
+    """What probabilities tell of the labels, which were held out, all of them."""
+    given, checked = data.given.numpy(), _checked(probabilities, data)
+    met = float((checked.argmax(axis=1) == given).mean())
+    held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
+    return evidence_from_probabilities(checked, given), held_out
 
 
 def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.float64]:

@@ -56,8 +56,10 @@ def giveaways(
     rows = np.random.default_rng(0).permutation(believed)[:_ROWS]
     values, labels = _rows(inputs, rows).double(), given[rows]
     half = len(rows) // 2
+    if half == 0:
+        return ()
     guess = 1 - np.bincount(labels[half:]).max() / len(labels[half:])
-    if guess == 0 or half == 0:
+    if guess == 0:
         return ()
     found = []
     # A tree for each of a thousand columns takes longer than all other checks.

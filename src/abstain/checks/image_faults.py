@@ -99,7 +99,7 @@ def _measured_files(
     found = {x.name: np.full(len(rows), np.nan, np.float32) for x in fields(Measures)}
     of_size: dict[tuple[int, int], list[int]] = {}
     for row in rows:
-        with suppress(OSError):  # images that are only shown need not be there
+        with suppress(Exception):  # what is only shown may be missing, broken or too large to open
             of_size.setdefault(images.size(row), []).append(row)
     for (height, width), own in of_size.items():
         shrunk = min(1, _SIDE / max(height, width))

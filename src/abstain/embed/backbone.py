@@ -44,6 +44,10 @@ class Backbone(ABC):
     def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Features (samples, columns) as float32, on the device."""
 
+    def for_data(self, data: LabeledData) -> Self:
+        """The backbone for the samples of a data set."""
+        return self
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
@@ -64,11 +68,10 @@ class ImageBackbone(Backbone):
     any_size: bool = False
     """Whether it takes images of other sizes too, as networks of convolutions do."""
 
-    def for_images(self, height: int, width: int) -> Self:
+    def for_images(self, height: int, width: int, small: int = _SMALL_INPUT) -> Self:
         """The backbone for images of this size: small ones need fewer pixels."""
-        if self.any_size and max(height, width) <= _SMALL_IMAGE and self.size > _SMALL_INPUT:
-            return self.at(_SMALL_INPUT)
-        return self
+        is_small = max(height, width) <= _SMALL_IMAGE
+        return self.at(min(self.size, small)) if self.any_size and is_small else self
 
     def at(self, size: int) -> Self:
         """The backbone for another size of input than its own."""
@@ -76,10 +79,10 @@ class ImageBackbone(Backbone):
             return self
         return replace(self, size=size, identity=f"{self.identity}@{size}")
 
-    def for_data(self, data: LabeledData) -> Self:
+    def for_data(self, data: LabeledData, small: int = _SMALL_INPUT) -> Self:
         """The backbone for the images of a data set, judged by its first one."""
         height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
-        return self.for_images(height, width)
+        return self.for_images(height, width, small)
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of images (channels, height, width) of one size: bytes, or numbers from 0 to 1."""
@@ -102,7 +105,7 @@ class ImageBackbone(Backbone):
         if pixels.shape[1] == 1:
             pixels = pixels.expand(-1, 3, -1, -1)
         if pixels.shape[-2:] != (self.size, self.size):
-            shrinks = min(pixels.shape[-2:]) > self.size
+            shrinks = max(pixels.shape[-2:]) > self.size
             pixels = nn.functional.interpolate(
                 pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
             ).clamp(0, 1)

@@ -27,8 +27,16 @@ def cached_models(kind: Kind) -> list[str]:
 
 
 def cached_folder(model: str) -> Path | None:
-    """Where a model of the hub lies on this machine, if it does."""
-    return next((folder for name, folder in _snapshots() if name == model), None)
+    """Where a model of the hub lies on this machine, if it does.
+
+    One without weights was left by a fetch that was cut short, and its library goes on with that.
+    """
+    return next((place for name, place in _snapshots() if name == model and _arrived(place)), None)
+
+
+def _arrived(folder: Path) -> bool:
+    """Whether there are weights, which the hub's library puts there when they are whole."""
+    return any(path.suffix in (".safetensors", ".bin") for path in folder.rglob("*"))
 
 
 def weights_in(folder: Path) -> int:

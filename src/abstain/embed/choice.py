@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import LabeledData
-from abstain.embed.backbone import Backbone, ImageBackbone, not_pixels
+from abstain.embed.backbone import Backbone, not_pixels
 from abstain.embed.cached import cached_models
 from abstain.embed.embedding import embed, seconds_to_embed
 from abstain.embed.folds import out_of_sample
@@ -96,14 +96,11 @@ def _opened(data: LabeledData) -> dict[str, Backbone]:
     opened: dict[str, Backbone] = {}
     for name in (*installed, *cached_models(data.kind)):
         try:
-            backbone = backbone_named(name, data.kind)
+            opened[name] = backbone_named(name, data.kind).for_data(data)
         except AbstainError as error:
             if name in installed:
                 raise
             _log.info("left out: %s", error)
-            continue
-        is_image = isinstance(backbone, ImageBackbone)
-        opened[name] = backbone.for_data(data) if is_image else backbone  # type: ignore[attr-defined]
     return opened
 
 

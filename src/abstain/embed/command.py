@@ -2,14 +2,14 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from abstain.data import load
+from abstain.data import LabeledData, load
 from abstain.data.inputs import blocks
-from abstain.embed.backbone import ImageBackbone
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
 from abstain.embed.names import AUTO, NONE, backbone_named, check_name
@@ -55,15 +55,10 @@ def write_features(
     choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
     if choice.name == NONE:
         raise AbstainError(f"must be named for {data.name}: {choice.reason}", argument="backbone")
-    network = backbone_named(choice.name, data.kind)
-    if isinstance(network, ImageBackbone):
-        network = network.for_data(data)
+    network = backbone_named(choice.name, data.kind).for_data(data)
     cost, began = Cost(), time.monotonic()
     features = embed(data, network, show=show, cost=cost)
     seconds = time.monotonic() - began
-    pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
-    labels = [data.classes[k] for k in data.given.tolist()]
-    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
     about = {
         "backbone": choice.name,
         "reason": choice.reason,
@@ -75,6 +70,16 @@ def write_features(
         "limit": cost.limit,
         "seconds": round(seconds, 3),
     }
+    _write(folder, data, features, about)
+    return about
+
+
+def _write(
+    folder: Path, data: LabeledData, features: Features, about: Mapping[str, object]
+) -> None:
+    pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
+    labels = [data.classes[k] for k in data.given.tolist()]
+    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
     try:
         publish(folder / "features.npy", lambda path: _save(features, path))
         publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
@@ -83,7 +88,6 @@ def write_features(
         raise AbstainError(
             f"must be a folder that can be written, got {folder}: {error}", argument="out"
         ) from error
-    return about
 
 
 def _save(features: Features, path: Path) -> None:

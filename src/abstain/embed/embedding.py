@@ -28,6 +28,7 @@ from abstain.data import LabeledData
 from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
 from abstain.data.readers.decoders import Decoders
+from abstain.data.readers.images import LazyImages
 from abstain.embed.backbone import Backbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
 from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
@@ -70,7 +71,7 @@ def embed(
         )
     device, cost = device or _usual_device(), cost or Cost()
     longer = backbone.longer if isinstance(backbone, TextBackbone) else 0
-    store = Store(cache_folder(cache_dir) / "features", backbone.identity)
+    store = Store(cache_folder(cache_dir) / "features", backbone.identity + _form(data))
     ranges = [range(x, min(x + SHARD, len(data))) for x in range(0, len(data), SHARD)]
     shards: list[Path] = []
     with (
@@ -101,13 +102,12 @@ def embed(
         made = pipeline.features(missing())
         for count in in_order(writer, write, made, _WRITTEN):
             advance(count)
-    if isinstance(backbone, TextBackbone) and backbone.longer > longer:
-        number = backbone.longer - longer
+    if isinstance(backbone, TextBackbone) and (split := backbone.longer - longer):
         _log.warning(
             "%s of %s %s longer than the window of %s: each is the mean of its parts",
-            many(number, "text"),
+            many(split, "text"),
             data.name,
-            "is" if number == 1 else "are",
+            "is" if split == 1 else "are",
             backbone.name,
         )
     features = Features(tuple(shards), len(data), 0)
@@ -129,6 +129,14 @@ def seconds_to_embed(
                 features.cpu()
             seconds = time.perf_counter() - began
     return seconds / len(rows) * len(data)
+
+
+def _form(data: LabeledData) -> str:
+    """Shape and type of images in memory, of which their bytes say nothing."""
+    if data.kind != "image" or isinstance(data.inputs, LazyImages) or not len(data):
+        return ""
+    first = torch.as_tensor(data.inputs[0])
+    return f"-{tuple(first.shape)}-{first.dtype}"
 
 
 def _usual_device() -> torch.device:

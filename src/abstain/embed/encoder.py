@@ -15,7 +15,7 @@ from abstain.data.encoders import load_encoder
 from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
 from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import Backbone, ImageBackbone
+from abstain.embed.backbone import Backbone
 from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder, as_table
@@ -40,8 +40,7 @@ class BackboneEncoder(Encoder):
         cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
     ) -> "BackboneEncoder":
         """Embed the training part, and take mean and spread of its features."""
-        if isinstance(backbone, ImageBackbone):
-            backbone = backbone.for_data(data)
+        backbone = backbone.for_data(data)
         rows = embed(data, backbone, show=show).within(MEMORY_BUDGET)
         table = TableEncoder.fit(as_table(data, rows))
         return cls(backbone, table, data.columns, reason, show)

@@ -47,13 +47,14 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     with _found(name, kind):
         network = timm.create_model(_with_scheme(model), pretrained=True, num_classes=0)
     about = timm.data.resolve_model_data_config(network)
+    size, mean, std = about["input_size"][-1], tuple(about["mean"]), tuple(about["std"])
     return ImageBackbone(
         name,
-        identity=f"{name}-{weights_digest(network)}-{about['input_size'][-1]}",
+        identity=f"{name}-{weights_digest(network)}-{size}-{mean}-{std}",
         network=network,
-        size=about["input_size"][-1],
-        mean=tuple(about["mean"]),
-        std=tuple(about["std"]),
+        size=size,
+        mean=mean,
+        std=std,
         # Transformers with patches of a fixed number may still lack the first of the two.
         any_size=not network.pretrained_cfg.get("fixed_input_size", False)
         and not hasattr(network, "patch_embed"),
@@ -180,14 +181,9 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
         return TextBackbone(name, f"{name}-{digest}-text", encode, _halver(tokenizer))
     about = library.get_model_preprocess_cfg(network)
     side = int(about["size"] if isinstance(about["size"], int) else min(about["size"]))
-    return ImageBackbone(
-        name,
-        identity=f"{name}-{digest}-{side}",
-        network=_ImagesOf(network),
-        size=side,
-        mean=tuple(about["mean"]),
-        std=tuple(about["std"]),
-    )
+    mean, std = tuple(about["mean"]), tuple(about["std"])
+    identity = f"{name}-{digest}-{side}-{mean}-{std}"
+    return ImageBackbone(name, identity, _ImagesOf(network), side, mean, std)
 
 
 def _halver(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[str], list[str]]:

@@ -32,7 +32,7 @@ _IMAGENET: dict[str, Any] = {
     "image_mean": (0.485, 0.456, 0.406),
     "image_std": (0.229, 0.224, 0.225),
 }
-_SIZE = 224
+_SIZE, _WINDOW = 224, 512
 _CPU = torch.device("cpu")
 _ENTRIES = {
     "input_ids": "ids",
@@ -69,7 +69,7 @@ def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
             f"{path}, which takes {taken}; export it with that input",
             argument="backbone",
         )
-    about = _IMAGENET | (_beside(path, "preprocessor_config.json") or {})
+    about = _IMAGENET | _beside(path, "preprocessor_config.json")
     mean, std = (per_channel(about[x], x) for x in _IMAGENET)
     side = next((x for x in entry.shape[2:] if isinstance(x, int)), _SIZE)
     identity = f"{_onnx_digest(path)}-{side}-{mean}-{std}"
@@ -114,22 +114,13 @@ class _Session(nn.Module):
 
 
 def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
-    tokenizers = require("tokenizers", name)
     file = path.parent / "tokenizer.json"
-    if not file.is_file():
-        raise AbstainError(
-            f"for texts must have tokenizer.json beside it, got none beside {path}",
-            argument="backbone",
-        )
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(file))
-    except Exception as error:  # tokenizers raises nothing more exact
-        raise AbstainError(
-            f"for texts must have a whole tokenizer.json beside it, got {file}: {error}",
-            argument="backbone",
-        ) from error
+    tokenizer = _tokenizer(name, path, file)
     whole = without_truncation(tokenizer)
-    window = int((_beside(path, "config.json") or {}).get("max_position_embeddings", 512))
+    # Some networks, as RoBERTa and MPNet, have more positions than they take tokens.
+    limits = {"tokenizer_config.json": "model_max_length", "config.json": "max_position_embeddings"}
+    stated = [_beside(path, x).get(limit) for x, limit in limits.items()]
+    window = int(min([x for x in stated if x] or [_WINDOW]))
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]
@@ -159,10 +150,27 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
     return _tried(TextBackbone(name, identity, in_parts, splitter(whole, window - 2)))
 
 
-def _beside(path: Path, name: str) -> dict[str, Any] | None:
+def _tokenizer(name: str, path: Path, file: Path) -> Any:  # noqa: ANN401
+    tokenizers = require("tokenizers", name)
+    if not file.is_file():
+        raise AbstainError(
+            f"for texts must have tokenizer.json beside it, got none beside {path}",
+            argument="backbone",
+        )
+    try:
+        return tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # tokenizers raises nothing more exact
+        raise AbstainError(
+            f"for texts must have a whole tokenizer.json beside it, got {file}: {error}",
+            argument="backbone",
+        ) from error
+
+
+def _beside(path: Path, name: str) -> dict[str, Any]:
+    """What a JSON file beside a network says; nothing where there is none."""
     file = path.parent / name
     if not file.is_file():
-        return None
+        return {}
     try:
         about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

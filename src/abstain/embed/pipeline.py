@@ -139,12 +139,11 @@ class Pipeline:
                     "does not even for one sample; take a smaller one",
                     argument="backbone",
                 ) from None
-            self._batch = (min(self._batch, len(samples)) + 1) // 2
-            torch.cuda.empty_cache()
-            _log.warning(
-                "the device has too little memory: batches of %d from here on", self._batch
-            )
-            return self._computed(samples)
+        # No longer within the error, whose frames hold what the larger batch took.
+        self._batch = (min(self._batch, len(samples)) + 1) // 2
+        torch.cuda.empty_cache()
+        _log.warning("the device has too little memory: batches of %d from here on", self._batch)
+        return self._computed(samples)
 
 
 class _Clock:

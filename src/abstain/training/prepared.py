@@ -17,7 +17,7 @@ from abstain.embed.names import AUTO, NONE, backbone_named, check_name, found_fr
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.training import coteaching
-from abstain.training.agreement import by_all
+from abstain.training.agreement import agreed, by_all
 from abstain.training.network import warn_of_unread_texts
 from abstain.training.recipe import Recipe
 from abstain.training.run_sources import load_sources, plant
@@ -121,6 +121,8 @@ def prepare(
         show: Show progress, where there is a terminal.
     """
     clean = by_all(partial(load_for, sources, backbone, budget=budget, show=show), state)
+    # Each timed the backbones by its own clock, which may leave out another one.
+    clean = replace(clean, backbone=agreed(lambda: clean.backbone, state))
     recipe = clean.resolved(recipe)
     data, manifest = plant(clean.data, recipe)
     return replace(clean, data=data, manifest=manifest), recipe

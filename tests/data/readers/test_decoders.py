@@ -107,6 +107,18 @@ def test_a_process_that_was_killed_is_not_needed(images, always):
             assert torch.equal(decoders.images(images, range(7)), expected)
 
 
+def test_a_process_that_says_something_else_is_not_listened_to(
+    images, always, monkeypatch, tmp_path
+):
+    """As start-up files of an interpreter may do."""
+    (tmp_path / "sitecustomize.py").write_text("print('ready')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Decoders(8) as decoders:
+        for row in range(7):
+            assert torch.equal(decoders.images(images, [row])[0], images[row])
+        assert decoders._own.decoder is None
+
+
 def test_where_no_process_can_be_started_the_thread_decodes(images, always, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with Decoders(8) as decoders:

@@ -15,6 +15,7 @@ from torch import Tensor
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.inputs import LazyRows, take
 from abstain.errors import DataError
+from abstain.support.files import publish_text
 
 FILE = "encoder.json"
 
@@ -75,7 +76,7 @@ class Encoder(ABC):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the encoder into a folder, from which it is loaded with the model."""
-        (Path(folder) / FILE).write_text(json.dumps(self.about()), encoding="utf-8")
+        publish_text(Path(folder) / FILE, json.dumps(self.about()))
 
     @abstractmethod
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:

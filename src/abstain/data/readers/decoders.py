@@ -44,16 +44,19 @@ class _Decoder:
         return cls(process, own)
 
     def fill(self, pixels: Tensor, blobs: Sequence[bytes], images: LazyImages) -> bool:
-        """Decode into a tensor; False where an image cannot be read."""
+        """Decode into a tensor; False where an image cannot be read, OSError if it has ended."""
         self.line.sendall(pickle.dumps((blobs, images.channels, images.resize)))
-        if self.line.recv(1) != decoding.READ:
+        answer = self.line.recv(1)
+        if answer == decoding.UNREADABLE:
             return False
+        if answer != decoding.READ:  # what follows would be taken for the pixels of others
+            raise ConnectionError(f"no answer of a decoder: {answer!r}")
         left = pixels.numpy().reshape(-1).data
         while len(left):
             # It is waited for all of it outside of Python, whose lock others need meanwhile.
             count = self.line.recv_into(left, 0, socket.MSG_WAITALL)
             if not count:
-                return False
+                raise ConnectionError("a decoder has ended")
             left = left[count:]
         return True
 
