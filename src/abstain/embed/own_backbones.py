@@ -34,6 +34,8 @@ _IMAGENET: dict[str, Any] = {
 }
 _SIZE, _WINDOW = 224, 512
 _CPU = torch.device("cpu")
+_PROVIDERS = "CUDAExecutionProvider", "CPUExecutionProvider"
+"""Those that are there, in this order. TensorRT compiles anew for inputs of every other shape."""
 _ENTRIES = {
     "input_ids": "ids",
     "attention_mask": "attention_mask",
@@ -54,7 +56,10 @@ def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
         raise AbstainError(f"must name an ONNX file that exists, got {path}", argument="backbone")
     runtime = require("onnxruntime", name)
     try:
-        session = runtime.InferenceSession(str(path), providers=runtime.get_available_providers())
+        there = runtime.get_available_providers()
+        session = runtime.InferenceSession(
+            str(path), providers=[x for x in _PROVIDERS if x in there]
+        )
     except Exception as error:  # onnxruntime has classes of its own for each fault
         raise AbstainError(
             f"must be an ONNX network, got {path}: {error}", argument="backbone"
