@@ -8,10 +8,16 @@ import re
 from pathlib import Path
 from statistics import fmean, stdev
 
+from evidence import FIGURES
+from verdict_page import ahead, compared, error_of
+from verdict_tables import FIGURES as NAMES
+from verdict_tables import Rows, table
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/backbones.md"
 _FIGURES = ("auroc", "average_precision", "f1")
 _SMALL = {"text": "small:wordllama", "image": "small:efficientnet-lite2"}
+_ERRORS = {"real": ("real",), "planted": ("symmetric", "pairflip", "instance")}
 
 
 def gains(found):
@@ -54,27 +60,37 @@ def texts(found):
     return "\n".join(lines)
 
 
+_KINDS = {
+    "ledger": "the training (used)",
+    "heads": "five blind heads",
+    "mean": "mean of both",
+    "weighted": "both, weights learnt",
+}
+_COMPARED = tuple(x for x in FIGURES if x != "covers")  # of coverage, more is not better
+
+
 def evidence(found):
-    """Which evidence ranks best: that of the training, of blind heads, or both."""
-    lines = [
-        "| evidence | AUROC, photos | AUROC, texts | AP, photos | AP, texts |",
-        "|---|---|---|---|---|",
-    ]
-    kinds = {
-        "of the training (used)": lambda row: row,
-        "out of sample, five blind heads": lambda row: row["out_of_sample"],
-        "mean of both": lambda row: row["both"],
-    }
-    for name, pick in kinds.items():
-        figures = [
-            fmean(
-                pick(x[_SMALL[kind]])[figure] for x in found["sets"].values() if x["kind"] == kind
-            )
-            for figure in ("auroc", "average_precision")
-            for kind in ("image", "text")
-        ]
-        lines.append(f"| {name} | " + " | ".join(f"{x:.3f}" for x in figures) + " |")
-    return "\n".join(lines)
+    """How good verdicts by each kind of evidence are: a table of real errors, one of planted."""
+    rows, parts = Rows(found["cases"]), []
+    for words, noises in _ERRORS.items():
+        group = rows.of(*noises)
+        head = f"{words} errors: {len(group)} cases of {len(group.by_source(len))} sources"
+        parts.append(table([head, *_KINDS.values()], compared(group, FIGURES, _KINDS)))
+    return "\n\n".join(parts)
+
+
+def evidence_ahead(found):
+    """By how much each other kind of evidence is better than the training, by source."""
+    rows, rivals = Rows(found["cases"]), [x for x in _KINDS if x != "ledger"]
+    lines = []
+    for figure in _COMPARED:
+        cells = [NAMES[figure]]
+        for noises in _ERRORS.values():
+            for kind in rivals:
+                by = -ahead(rows.of(*noises), figure, kind)
+                cells.append(f"{by.mean():+.4f} ± {error_of(by):.4f}")
+        lines.append(cells)
+    return table(["", *(f"{x}: {_KINDS[y]}" for x in _ERRORS for y in rivals)], lines)
 
 
 def cost(files):
@@ -291,7 +307,8 @@ def page():
     tables = {
         "gains": gains(found),
         "texts": texts(found),
-        "evidence": evidence(found),
+        "evidence": evidence(_result("evidence")),
+        "evidence-ahead": evidence_ahead(_result("evidence")),
         "mixed": mixed(joined),
         "scales": scales(joined),
         "tuned": tuned(_result("finetune")),
@@ -303,9 +320,9 @@ def page():
         "cost": cost([json.loads(x.read_text(encoding="utf-8")) for x in files]),
     }
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in tables.items():
+    for name, made in tables.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        text = marked.sub(lambda found, table=table: found[1] + table + "\n" + found[2], text)
+        text = marked.sub(lambda found, made=made: found[1] + made + "\n" + found[2], text)
     return text
 
 

@@ -115,11 +115,12 @@ def verdict_on(value, least=-np.inf, most=np.inf, *, percent=False):
     return f"{value:.1%}: {outcome}" if percent else f"{value:.4f}: {outcome}"
 
 
-def compared(rows, figures):
+def compared(rows, figures, methods=METHODS):
+    """A line per figure: its mean over cases and, in brackets, with every source alike."""
     lines = []
     for figure in figures:
         cells = [FIGURES[figure]]
-        for method in METHODS:
+        for method in methods:
             values = rows.values(method, figure)
             if not values:
                 cells.append("–")

@@ -26,7 +26,7 @@ FIGURES = {
     "budget_covers": "interval of a budget covers",
 }
 OURS, RIVALS = ("ledger", "probabilities"), ("cleanlab", "argmax", "raw", "aum")
-LOWER_IS_BETTER = ("error",)
+LOWER_IS_BETTER = ("error", "score")
 AS_GOOD = 0.0005
 PERCENT = ("covers", "flagged", "budget_covers")
 
