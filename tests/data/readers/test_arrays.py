@@ -1,5 +1,7 @@
 """Arrays, `.npz` files and DataFrames."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +49,16 @@ def test_tensors_texts_and_names():
     assert load(["new text"], labelled=False).inputs == ["new text"]
 
 
+def test_a_long_text_costs_only_itself():
+    texts = ["short"] * 1999 + ["long" * 25_000]
+    tracemalloc.start()
+    data = load((texts, ["a", "b"] * 1000))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.inputs == texts
+    assert most < 10_000_000  # 800 MB, were all as long as the longest
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -55,6 +67,8 @@ def test_tensors_texts_and_names():
         ((np.zeros((0, 2)), np.zeros(0)), "X must hold samples, got none"),
         (([[1], [1, 2], [1], [1]], Y), "X must be rectangular"),
         ((["a", None, "b", "c"], Y), "objects of other kinds in rows 1"),
+        ((["a", np.nan, "b", "c"], Y), "objects of other kinds in rows 1"),
+        ((["a", "b", "c", "d"], ["x", np.nan, "x", "y"]), "got none in 1 row: 1"),
         ((np.zeros((4, 2)), np.zeros((4, 3))), "one label per sample, got an array of shape"),
         ((np.array([[1.0, np.inf]] * 4), Y), "NaN or infinity in column 1"),
         (np.zeros((4, 2)), "X alone needs labelled=False"),

@@ -199,14 +199,20 @@ def read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
 
 
 def _as_labels(labels: object) -> np.ndarray[Any, Any]:
-    return np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    return _plain(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
 
 
 def _as_array(inputs: object) -> np.ndarray[Any, Any]:
     try:
-        return np.asarray(inputs)
+        return _plain(inputs)
     except ValueError as error:
         raise DataError(f"X must be rectangular, got samples of several shapes: {error}") from error
+
+
+def _plain(values: object) -> np.ndarray[Any, Any]:
+    """As an array. Of texts NumPy would make all as long as the longest, and of a NaN a text."""
+    texts = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
+    return np.asarray(values, dtype=object if texts else None)
 
 
 def _as_texts(array: np.ndarray[Any, Any]) -> list[str]:
