@@ -27,6 +27,9 @@ def test_arrays_of_numbers():
         ((4, 3, 8, 9), (4, 3, 8, 9)),
         ((4, 8, 9, 3), (4, 3, 8, 9)),
         ((4, 8, 9, 1), (4, 1, 8, 9)),
+        ((4, 8, 9, 4), (4, 4, 8, 9)),
+        ((4, 4, 8, 9), (4, 4, 8, 9)),
+        ((4, 8, 4, 2), (4, 2, 8, 4)),
     ],
 )
 def test_arrays_of_images(shape, expected):
@@ -68,6 +71,7 @@ def test_a_long_text_costs_only_itself():
         (([[1], [1, 2], [1], [1]], Y), "X must be rectangular"),
         ((["a", None, "b", "c"], Y), "objects of other kinds in rows 1"),
         ((["a", np.nan, "b", "c"], Y), "objects of other kinds in rows 1"),
+        ((["cat/a.PNG", "cat/b.jpg", "dog/a.png", "dog/b.png"], Y), "got the names of image files"),
         ((["a", "b", "c", "d"], ["x", np.nan, "x", "y"]), "got none in 1 row: 1"),
         ((np.zeros((4, 2)), np.zeros((4, 3))), "one label per sample, got an array of shape"),
         ((np.array([[1.0, np.inf]] * 4), Y), "NaN or infinity in column 1"),

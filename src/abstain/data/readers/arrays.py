@@ -12,6 +12,7 @@ from torch import Tensor
 from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import Inputs, Kind, LabeledData, NumberedIds
 from abstain.data.inputs import check_finite
+from abstain.data.readers.images import SUFFIXES
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
 from abstain.data.readers.tabular import read_arrow
@@ -77,8 +78,9 @@ def as_inputs(inputs: object) -> tuple[Kind, Inputs]:
             f"(samples[, channels], height, width), got shape {tuple(tensor.shape)}"
         )
     images = tensor[:, None] if tensor.ndim == 3 else tensor
-    if images.shape[1] not in (1, 3) and images.shape[-1] in (1, 3):  # channels last
-        images = images.permute(0, 3, 1, 2)
+    first, last = images.shape[1], images.shape[-1]
+    if first not in (1, 3) and (last in (1, 3) or (last in (2, 4) and first not in (2, 4))):
+        images = images.permute(0, 3, 1, 2)  # channels were last
     if images.dtype != torch.uint8:
         images = images.float()
         check_finite(images, where="X")
@@ -222,5 +224,10 @@ def _as_texts(array: np.ndarray[Any, Any]) -> list[str]:
         raise DataError(
             "X must be a list of texts or an array of numbers, got objects of other kinds"
             + (f" in rows {some(wrong)}" if wrong else "")
+        )
+    if texts and all(text.lower().endswith(SUFFIXES) for text in texts):
+        raise DataError(  # their paths may well hold the classes
+            f"X must hold images or texts, got the names of image files, such as {texts[0]!r}; "
+            "give a DataFrame with a column of them and one of labels"
         )
     return list(texts)
