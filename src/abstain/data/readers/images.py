@@ -1,6 +1,6 @@
 """Encoded images to uint8 tensors (channels, height, width): all at once, or one when asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
@@ -160,11 +160,11 @@ def _eager(
 ) -> Images | None:
     """All images, decoded; None where they have several sizes."""
     keep: list[int] = []
-    bad: list[int] = []
+    bad: dict[int, Exception] = {}
     inputs = torch.empty(0, dtype=torch.uint8)
     for index, array in enumerate(_parallel(lambda blob: decode(blob, None, resize), blobs)):
         if isinstance(array, Exception):
-            bad.append(index)
+            bad[index] = array
             continue
         if not keep:
             inputs = torch.empty((len(blobs), *array.shape), dtype=torch.uint8)
@@ -188,12 +188,13 @@ def _lazy(
     own_size: bool = False,
 ) -> Images | None:
     """All images, to be decoded when asked for; None where they have several sizes."""
-    keep, bad, grey = [], [], True
+    keep, grey = [], True
+    bad: dict[int, Exception] = {}
     sizes = set()
     look = _whole_header if skip_bad else header_of
     for index, header in enumerate(_parallel(look, blobs)):
         if isinstance(header, Exception):
-            bad.append(index)
+            bad[index] = header
         else:
             keep.append(index)
             sizes.add(resize or header[:2])
@@ -241,12 +242,14 @@ def _whole_header(blob: bytes) -> tuple[int, int, bool]:
 
 
 def _check_readable(
-    bad: list[int], count: int, ids: Sequence[str], *, skip_bad: bool, where: str
+    bad: Mapping[int, Exception], count: int, ids: Sequence[str], *, skip_bad: bool, where: str
 ) -> tuple[str, ...]:
     names = tuple(ids[index] for index in bad)
     if bad and not skip_bad:
+        absent = [str(x.filename) for x in bad.values() if isinstance(x, FileNotFoundError)]
         raise DataError(
-            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}",
+            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}"
+            + (f" ({len(absent)} not there, such as {absent[0]})" if absent else ""),
             remedy="replace them, or leave them out with {skip_bad}",
             skip_bad=True,
         )
