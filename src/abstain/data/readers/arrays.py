@@ -228,6 +228,6 @@ def _as_texts(array: np.ndarray[Any, Any]) -> list[str]:
     if texts and all(text.lower().endswith(SUFFIXES) for text in texts):
         raise DataError(  # their paths may well hold the classes
             f"X must hold images or texts, got the names of image files, such as {texts[0]!r}; "
-            "give a DataFrame with a column of them and one of labels"
+            "give a DataFrame that has them as a column"
         )
     return list(texts)
