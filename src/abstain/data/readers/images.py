@@ -13,7 +13,7 @@ from abstain.data.contract import Inputs
 from abstain.data.readers.decoding import decode, header_of
 from abstain.errors import DataError
 from abstain.support.optional import require
-from abstain.support.wording import many, some
+from abstain.support.wording import beginning, many, some
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _CHUNK = 256
@@ -246,13 +246,21 @@ def _check_readable(
 ) -> tuple[str, ...]:
     names = tuple(ids[index] for index in bad)
     if bad and not skip_bad:
-        absent = [str(x.filename) for x in bad.values() if isinstance(x, FileNotFoundError)]
         raise DataError(
-            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}"
-            + (f" ({len(absent)} not there, such as {absent[0]})" if absent else ""),
+            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)} "
+            f"(the first: {_why(next(iter(bad.values())))})",
             remedy="replace them, or leave them out with {skip_bad}",
             skip_bad=True,
         )
     if len(bad) == count:
         raise DataError(f"{where} must hold readable images, got none among {many(count, 'file')}")
     return names
+
+
+def _why(error: Exception) -> str:
+    """Why an image cannot be read; of what is none at all, Pillow names an address in memory."""
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is not there"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "no image"
+    return beginning(error).rstrip(".")
