@@ -135,3 +135,21 @@ def test_scaled_images_are_not_called_blurry():
     assert "dark" in found.issues
     assert "blurry" not in found.issues
     assert "scaled when read" in found.skipped["blurry images"]
+
+
+def test_features_may_be_those_of_numpy():
+    data, features = images_and_features()
+    found, again = check(data, features), check(data, features.numpy())
+    assert again.summary == found.summary
+    np.testing.assert_array_equal(again.columns["outlier_score"], found.columns["outlier_score"])
+    with pytest.raises(AbstainError, match=r"features must be finite numbers .* NaN or infinity"):
+        check(data, np.full((60, 20), np.nan, np.float32))
+
+
+def test_the_worst_of_an_issue_that_was_not_looked_for():
+    data, features = images_and_features()
+    found = check(data, features, checks=("images",))
+    with pytest.raises(AbstainError, match=r"^issue must .*got 'drak'; did you mean dark\?"):
+        found.worst("drak")
+    with pytest.raises(AbstainError, match=r"^issue must .*got 'outlier'"):
+        found.worst("outlier")

@@ -27,6 +27,13 @@ def test_numbers_have_no_features_by_a_backbone(tmp_path):
         write_features((np.zeros((10, 2)), [0, 1] * 5), "auto", tmp_path / "out")
 
 
+@pytest.mark.parametrize("features", [np.zeros((10, 2)), "clip.npy"])
+def test_features_of_features_are_not_made(tmp_path, features):
+    source = ([f"text {k}" for k in range(10)], [0, 1] * 5)
+    with pytest.raises(AbstainError, match="features must be a column of images or texts"):
+        write_features(source, "small:wordllama", tmp_path / "out", features=features)
+
+
 def test_features_are_written_as_numpy_does_but_never_all_in_memory(tmp_path, monkeypatch):
     monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(inputs, "BLOCK", 300)

@@ -268,3 +268,21 @@ def test_other_code_with_the_same_weights_makes_other_features(nets):
     seen = {from_python(f"{nets}:{name}", "image").identity for name in ("Net", "Other")}
     nets.write_text(NETS.replace("images.mean", "images.sum"))
     assert len(seen | {from_python(f"{nets}:Net", "image").identity}) == 3
+
+
+def test_a_module_that_draws_weights_at_random_has_the_same_ones_the_next_time(tmp_path):
+    """A model trained on its features finds it again, and the cache too."""
+    path = tmp_path / "drawn.py"
+    path.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    size = 8\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.last = torch.nn.Linear(3, 4)\n"
+        "    def forward(self, images): return self.last(images.mean((2, 3)))\n"
+    )
+    before = torch.get_rng_state()
+    first, again = (from_python(f"{path}:Net", "image").identity for _ in range(2))
+    assert first == again
+    assert torch.equal(torch.get_rng_state(), before)

@@ -12,7 +12,7 @@ from torch import Tensor
 from abstain.checks.classes import class_imbalance
 from abstain.checks.duplicates import between, near_duplicates, sets_of
 from abstain.checks.empty import empty
-from abstain.checks.found import Found, Ints, Mask
+from abstain.checks.found import Floats, Found, Ints, Mask
 from abstain.checks.giveaways import Giveaway, giveaways
 from abstain.checks.groups import weak_groups
 from abstain.checks.image_faults import Measures, image_issues, measure
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
-TestSet: TypeAlias = tuple[LabeledData, Tensor | Features | None]
+TestSet: TypeAlias = tuple[LabeledData, Tensor | Floats | Features | None]
 
 ALL = ("duplicates", "outliers", "imbalance", "groups", "images", "empty", "columns")
 """Every check, by the name that a user gives."""
@@ -80,6 +80,12 @@ class Checks:
 
     def worst(self, issue: str, most: int = _WORST) -> Ints:
         """Rows of samples that have an issue, the worst first."""
+        if issue not in self.issues:
+            raise AbstainError(
+                f"must be one that was looked for: {', '.join(self.issues) or 'none was'}, got "
+                f"{issue!r}{did_you_mean(issue, self.issues)}",
+                argument="issue",
+            )
         rows = np.flatnonzero(self.columns[f"is_{issue}_issue"])
         order = np.argsort(self.columns[f"{issue}_score"][rows], kind="stable")
         return rows[order[:most]]
@@ -108,7 +114,7 @@ class Checks:
 
 def check(
     data: LabeledData,
-    features: Tensor | Features | None,
+    features: Tensor | Floats | Features | None,
     given: npt.ArrayLike | None = None,
     evidence: Evidence | None = None,
     checks: Sequence[str] = ALL,
@@ -172,7 +178,7 @@ class _Asked:
 
     data: LabeledData
     given: Ints
-    features: Tensor | Features | None
+    features: Tensor | Floats | Features | None
     evidence: Evidence | None
     test: TestSet | None
     flagged: Mask | None

@@ -46,7 +46,7 @@ class Neighbours:
         return self.distance[:, -1]
 
 
-def rows_of(features: Tensor | Features) -> Floats:
+def rows_of(features: Tensor | Floats | Features) -> Floats:
     """Features as rows whose Euclidean distances mean something: all of length 1.
 
     In many columns the length of a row says how long a text is, how much contrast an image has, or
@@ -59,7 +59,7 @@ def rows_of(features: Tensor | Features) -> Floats:
     >>> rows_of(torch.eye(2, 16) * 8)[0, :3], rows_of(torch.eye(2, 3) * 8)[0]
     (array([1., 0., 0.], dtype=float32), array([8., 0., 0.], dtype=float32))
     """
-    tensor = features.in_memory() if isinstance(features, Features) else features
+    tensor = features.in_memory() if isinstance(features, Features) else torch.as_tensor(features)
     rows = tensor.detach().to("cpu", torch.float32)
     if rows.ndim != 2 or not all_finite(rows):
         raise AbstainError(

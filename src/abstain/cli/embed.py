@@ -9,7 +9,7 @@ from rich.console import Console
 
 from abstain.cli import options
 from abstain.cli.options import options_given
-from abstain.cli.running import new_folder
+from abstain.cli.running import feature_option, new_folder
 from abstain.errors import AbstainError
 
 EXAMPLES = """
@@ -27,7 +27,13 @@ def embed(
     source: options.Source = None,
     backbone: options.Backbone = None,
     label: options.Label = None,
-    features: options.Features = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of a table that holds the images or texts, where several do.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
     ignore: options.Ignore = None,
     data_dir: options.DataDir = None,
     skip_bad: options.SkipBad = False,
@@ -48,8 +54,8 @@ def embed(
     from abstain.embed.command import write_features
 
     reading = options_given(
-        label=label, features=features, ignore=ignore, data_dir=data_dir, skip_bad=skip_bad or None,
-        split=split,
+        label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
+        skip_bad=skip_bad or None, split=split,
     )  # fmt: skip
     place = out or new_folder(source, "features", "features")
     about = write_features(source, backbone or "auto", place, show=not as_json, **reading)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from abstain.data.contract import LabeledData, check_unique
+from abstain.data.contract import LabeledData, check_unique, is_utf8
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
 
@@ -78,6 +78,9 @@ def encode_labels(values: RawLabels, *, where: str, names: Sequence[str] = ()) -
         return _named(values, tuple(names), where)
     seen: dict[str, int] = {}
     codes = [seen.setdefault(text, len(seen)) for text in _as_texts(values, where)]
+    if foreign := [text for text in seen if not is_utf8(text)]:
+        shown = [text.encode("utf-8", "backslashreplace").decode() for text in foreign]
+        raise DataError(f"{where} must be UTF-8, got {some(shown)}; rename these classes")
     classes = _sorted_names(list(seen))
     rank = torch.empty(len(seen), dtype=torch.int64)
     for position, name in enumerate(classes):

@@ -221,7 +221,7 @@ def check_unique(ids: Sequence[str], name: str) -> None:
     """Raise when two samples share an id, or when one cannot be written down."""
     if isinstance(ids, NumberedIds):
         return
-    foreign = [id_ for id_ in ids if not id_.isascii() and not _is_text(id_)]
+    foreign = [id_ for id_ in ids if not id_.isascii() and not is_utf8(id_)]
     if foreign:
         shown = [id_.encode("utf-8", "backslashreplace").decode() for id_ in foreign]
         raise DataError(f"ids of {name} must be UTF-8, got {some(shown)}; rename these files")
@@ -234,10 +234,10 @@ def check_unique(ids: Sequence[str], name: str) -> None:
     )
 
 
-def _is_text(id_: str) -> bool:
-    """Names of files that are not UTF-8 come with halves of surrogate pairs in them."""
+def is_utf8(text: str) -> bool:
+    """Not so where it has halves of surrogate pairs, as names of files may, and cut emoji."""
     try:
-        id_.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -244,13 +244,15 @@ def _read_object(source: Source, options: Options) -> LabeledData:
         return source
     if isinstance(source, tuple) and len(source) == 2:
         return read_pair(*source, options)
-    if family == "pandas":
+    is_series = family == "pandas" and not hasattr(source, "columns")
+    if family == "pandas" and not is_series:
         return read_frame(source, options)
     if isinstance(source, torch.utils.data.Dataset):
         from abstain.data.readers.torch_datasets import read_torch
 
         return read_torch(source, options)
-    if isinstance(source, torch.Tensor | np.ndarray | list) and not options.labelled:
+    is_inputs = is_series or isinstance(source, torch.Tensor | np.ndarray | list)
+    if is_inputs and not options.labelled:
         return read_arrays(source, None)
     raise DataError(
         "must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from abstain.data import LabeledData, load
+from abstain.data.features import are_numbers, name_of
 from abstain.data.inputs import blocks
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
@@ -44,6 +45,12 @@ def write_features(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
+    if are_numbers(options.get("features")):
+        raise AbstainError(
+            "must be a column of images or texts, as features are what is made, got numbers: "
+            f"{name_of(options['features'])}",
+            argument="features",
+        )
     data = load(source, own_size=True, **options)
     if data.kind == "table":
         raise AbstainError(

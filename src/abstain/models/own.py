@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+import torch
 from torch import nn
 
 from abstain.errors import AbstainError
@@ -56,10 +57,15 @@ def build_own(name: str, num_outputs: int, others: Mapping[str, object]) -> nn.M
 
 
 def make_own(name: str, argument: str) -> nn.Module:
-    """Load `PATH.py:NAME`, which an argument names, and call it without arguments."""
+    """Load `PATH.py:NAME`, which an argument names, and call it without arguments.
+
+    Weights that it draws at random are the same each time.
+    """
     path, _, attribute = name.rpartition(":")
-    make = _find(_load(Path(path), argument), attribute, name, argument)
-    return _made(make, {}, name, argument)
+    with torch.random.fork_rng(devices=[]):  # lent out and put back, as in build_model
+        torch.default_generator.manual_seed(0)
+        make = _find(_load(Path(path), argument), attribute, name, argument)
+        return _made(make, {}, name, argument)
 
 
 def _made(

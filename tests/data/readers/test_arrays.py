@@ -1,5 +1,7 @@
 """Arrays, `.npz` files and DataFrames."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,9 @@ def test_arrays_of_numbers():
         ((4, 3, 8, 9), (4, 3, 8, 9)),
         ((4, 8, 9, 3), (4, 3, 8, 9)),
         ((4, 8, 9, 1), (4, 1, 8, 9)),
+        ((4, 8, 9, 4), (4, 4, 8, 9)),
+        ((4, 4, 8, 9), (4, 4, 8, 9)),
+        ((4, 8, 4, 2), (4, 2, 8, 4)),
     ],
 )
 def test_arrays_of_images(shape, expected):
@@ -45,6 +50,18 @@ def test_tensors_texts_and_names():
     assert texts.classes == ("no", "yes")
     assert load(np.zeros((2, 3)), labelled=False).given.tolist() == [-1, -1]
     assert load(["new text"], labelled=False).inputs == ["new text"]
+    assert load(["cut \ud83d", "whole 😀"], labelled=False).inputs == ["cut ?", "whole 😀"]
+    assert load(pd.Series(["new text"]), labelled=False).inputs == ["new text"]
+
+
+def test_a_long_text_costs_only_itself():
+    texts = ["short"] * 1999 + ["long" * 25_000]
+    tracemalloc.start()
+    data = load((texts, ["a", "b"] * 1000))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.inputs == texts
+    assert most < 10_000_000  # 800 MB, were all as long as the longest
 
 
 @pytest.mark.parametrize(
@@ -55,9 +72,18 @@ def test_tensors_texts_and_names():
         ((np.zeros((0, 2)), np.zeros(0)), "X must hold samples, got none"),
         (([[1], [1, 2], [1], [1]], Y), "X must be rectangular"),
         ((["a", None, "b", "c"], Y), "objects of other kinds in rows 1"),
+        ((["a", np.nan, "b", "c"], Y), "objects of other kinds in rows 1"),
+        ((np.zeros((4, 2)), ["x", "cut \ud83d", "x", "y"]), r"must be UTF-8, got cut \\ud83d"),
+        ((["cat/a.PNG", "cat/b.jpg", "dog/a.png", "dog/b.png"], Y), "got the names of image files"),
+        ((["a", "b", "c", "d"], ["x", np.nan, "x", "y"]), "got none in 1 row: 1"),
         ((np.zeros((4, 2)), np.zeros((4, 3))), "one label per sample, got an array of shape"),
         ((np.array([[1.0, np.inf]] * 4), Y), "NaN or infinity in column 1"),
         (np.zeros((4, 2)), "X alone needs labelled=False"),
+        (
+            pd.DataFrame({"text": ["a", "cut \ud83d"], "label": Y[:2]}, dtype=object),
+            r"texts of the DataFrame must be UTF-8, got 'cut \\\\ud83d'",
+        ),
+        (pd.Series(["a", "b"]), "got Series; X alone needs labelled=False"),
         (42, "got int"),
     ],
 )

@@ -12,6 +12,7 @@ from torch import Tensor
 from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import Inputs, Kind, LabeledData, NumberedIds
 from abstain.data.inputs import check_finite
+from abstain.data.readers.images import SUFFIXES
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
 from abstain.data.readers.tabular import read_arrow
@@ -77,8 +78,9 @@ def as_inputs(inputs: object) -> tuple[Kind, Inputs]:
             f"(samples[, channels], height, width), got shape {tuple(tensor.shape)}"
         )
     images = tensor[:, None] if tensor.ndim == 3 else tensor
-    if images.shape[1] not in (1, 3) and images.shape[-1] in (1, 3):  # channels last
-        images = images.permute(0, 3, 1, 2)
+    first, last = images.shape[1], images.shape[-1]
+    if first not in (1, 3) and (last in (1, 3) or (last in (2, 4) and first not in (2, 4))):
+        images = images.permute(0, 3, 1, 2)  # channels were last
     if images.dtype != torch.uint8:
         images = images.float()
         check_finite(images, where="X")
@@ -179,6 +181,9 @@ def read_frame(source: object, options: Options) -> LabeledData:
         raise DataError(f"columns of the DataFrame must be of one type each, got: {reason}") from (
             error
         )
+    except UnicodeEncodeError as error:
+        shown = error.object.encode("utf-8", "backslashreplace").decode()
+        raise DataError(f"texts of the DataFrame must be UTF-8, got {shown!r}") from error
     return read_arrow(
         ArrowRows(table.replace_schema_metadata(None)),
         options,
@@ -199,14 +204,20 @@ def read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
 
 
 def _as_labels(labels: object) -> np.ndarray[Any, Any]:
-    return np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    return _plain(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
 
 
 def _as_array(inputs: object) -> np.ndarray[Any, Any]:
     try:
-        return np.asarray(inputs)
+        return _plain(inputs)
     except ValueError as error:
         raise DataError(f"X must be rectangular, got samples of several shapes: {error}") from error
+
+
+def _plain(values: object) -> np.ndarray[Any, Any]:
+    """As an array. Of texts NumPy would make all as long as the longest, and of a NaN a text."""
+    texts = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
+    return np.asarray(values, dtype=object if texts else None)
 
 
 def _as_texts(array: np.ndarray[Any, Any]) -> list[str]:
@@ -217,4 +228,10 @@ def _as_texts(array: np.ndarray[Any, Any]) -> list[str]:
             "X must be a list of texts or an array of numbers, got objects of other kinds"
             + (f" in rows {some(wrong)}" if wrong else "")
         )
-    return list(texts)
+    if texts and all(text.lower().endswith(SUFFIXES) for text in texts):
+        raise DataError(  # their paths may well hold the classes
+            f"X must hold images or texts, got the names of image files, such as {texts[0]!r}; "
+            "give a DataFrame that has them as a column"
+        )
+    # json.loads leaves half of a surrogate pair of a cut emoji: no tokenizer and no file takes it.
+    return [text.encode("utf-8", "replace").decode() for text in texts]

@@ -1,6 +1,6 @@
 """Encoded images to uint8 tensors (channels, height, width): all at once, or one when asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
@@ -13,7 +13,7 @@ from abstain.data.contract import Inputs
 from abstain.data.readers.decoding import decode, header_of
 from abstain.errors import DataError
 from abstain.support.optional import require
-from abstain.support.wording import many, some
+from abstain.support.wording import beginning, many, some
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _CHUNK = 256
@@ -160,11 +160,11 @@ def _eager(
 ) -> Images | None:
     """All images, decoded; None where they have several sizes."""
     keep: list[int] = []
-    bad: list[int] = []
+    bad: dict[int, Exception] = {}
     inputs = torch.empty(0, dtype=torch.uint8)
     for index, array in enumerate(_parallel(lambda blob: decode(blob, None, resize), blobs)):
         if isinstance(array, Exception):
-            bad.append(index)
+            bad[index] = array
             continue
         if not keep:
             inputs = torch.empty((len(blobs), *array.shape), dtype=torch.uint8)
@@ -188,12 +188,13 @@ def _lazy(
     own_size: bool = False,
 ) -> Images | None:
     """All images, to be decoded when asked for; None where they have several sizes."""
-    keep, bad, grey = [], [], True
+    keep, grey = [], True
+    bad: dict[int, Exception] = {}
     sizes = set()
     look = _whole_header if skip_bad else header_of
     for index, header in enumerate(_parallel(look, blobs)):
         if isinstance(header, Exception):
-            bad.append(index)
+            bad[index] = header
         else:
             keep.append(index)
             sizes.add(resize or header[:2])
@@ -241,15 +242,25 @@ def _whole_header(blob: bytes) -> tuple[int, int, bool]:
 
 
 def _check_readable(
-    bad: list[int], count: int, ids: Sequence[str], *, skip_bad: bool, where: str
+    bad: Mapping[int, Exception], count: int, ids: Sequence[str], *, skip_bad: bool, where: str
 ) -> tuple[str, ...]:
     names = tuple(ids[index] for index in bad)
     if bad and not skip_bad:
         raise DataError(
-            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)}",
+            f"{where} must hold readable images, got {len(bad)} unreadable: {some(names)} "
+            f"(the first: {_why(next(iter(bad.values())))})",
             remedy="replace them, or leave them out with {skip_bad}",
             skip_bad=True,
         )
     if len(bad) == count:
         raise DataError(f"{where} must hold readable images, got none among {many(count, 'file')}")
     return names
+
+
+def _why(error: Exception) -> str:
+    """Why an image cannot be read; of what is none at all, Pillow names an address in memory."""
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is not there"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "no image"
+    return beginning(error).rstrip(".")
