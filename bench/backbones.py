@@ -9,9 +9,9 @@ too. Of the second audit, three kinds of evidence are compared: that of the trai
 that of out-of-sample probabilities (`found.probabilities`), and the mean of both. At most `--most`
 samples of a set are taken, the same ones each time.
 
-    python bench/backbones.py --data-dir DATA --add small:minilm
+    python bench/backbones.py --data-dir DATA --add small:minilm [--finetune]
 
-adds another backbone to results that are there.
+adds another backbone, or one that is trained too, to results that are there.
 """
 
 import argparse
@@ -39,6 +39,7 @@ TEXTS = (
     *("md_offensive", "climate_fever", "politeness", "product_match"),
 )
 PHOTOS = ("label1", "label2", "label3")
+TUNED = ", fine-tuned"
 SMALL = {"text": "small:wordllama", "image": "small:efficientnet-lite2"}
 
 
@@ -66,12 +67,14 @@ def drawn(rows, most):
     return np.sort(np.random.default_rng(0).permutation(rows)[:most])
 
 
-def run(kind, inputs, given, true, backbone):
+def run(kind, inputs, given, true, backbone, *, finetune=False):
     """One audit and how right it is."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ABSTAIN_CACHE"] = cache
         began = time.perf_counter()
-        found = audit((inputs, given), Recipe.of("auto"), backbone=backbone)
+        found = audit(
+            (inputs, given), Recipe.of("auto", finetune=finetune or None), backbone=backbone
+        )
         seconds = time.perf_counter() - began
         wrong = given != true
         odds = found.verdict.evidence.log_odds
@@ -83,7 +86,7 @@ def run(kind, inputs, given, true, backbone):
             "f1": round(float(f1_score(wrong, found.verdict.is_label_issue)), 4),
             **ranking(odds, wrong),
         }
-        if backbone != "none":
+        if backbone != "none" and not finetune:
             out = evidence_from_probabilities(found.probabilities, found.data.given.numpy())
             row["out_of_sample"] = ranking(out.log_odds, wrong)
             row["both"] = ranking((odds + out.log_odds) / 2, wrong)
@@ -104,6 +107,7 @@ def main():
     parser.add_argument("--most", type=int, default=5_000)
     parser.add_argument("--only", help="sets whose name holds this")
     parser.add_argument("--add", choices=[f"small:{name}" for name in PACKAGES])
+    parser.add_argument("--finetune", action="store_true", help="with --add: train it too")
     parser.add_argument("--out", type=Path, default=Path("results/backbones.json"))
     options = parser.parse_args()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
@@ -122,8 +126,9 @@ def main():
         if options.add and PACKAGES[options.add.removeprefix("small:")].kind != kind:
             continue
         for backbone in [options.add] if options.add else ["none", SMALL[kind]]:
-            row[backbone] = run(kind, inputs, given, true, backbone)
-            print(name, backbone, json.dumps(row[backbone]), flush=True)
+            key = f"{backbone}{TUNED if options.finetune else ''}"
+            row[key] = run(kind, inputs, given, true, backbone, finetune=options.finetune)
+            print(name, key, json.dumps(row[key]), flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

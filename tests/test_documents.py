@@ -27,7 +27,7 @@ from abstain.embed import backbone, finetuning
 from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt
-from abstain.training import augmentation, methods, optim, recipe, trial
+from abstain.training import augmentation, methods, recipe, trial
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
@@ -147,7 +147,8 @@ def figures():
         ],
         "docs/training.md": [
             f"{tuned['learning_rate']} for the new last layer and a "
-            f"{ORDINALS[round(1 / optim.BACKBONE_RATE)]} of it for the backbone, "
+            f"{ORDINALS[round(1 / finetuning.ImageFineTuning.rate)]} of it for a backbone of "
+            f"images ({finetuning.TextFineTuning.rate} of it for one of texts), "
             f"{tuned['epochs']} epochs, batches of {recipe._LARGE_BATCH} from "
             f"{recipe._LARGE_SET:,} samples on, else of {recipe._SMALL_BATCH}.",
             f"Images up to {backbone._SMALL_IMAGE} pixels are seen at "

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import small_runs as small
 import torch
+from tiny_models import bert
 
 from abstain.auditing.audit import audit
 from abstain.data import LabeledData, load
@@ -224,14 +225,13 @@ def test_what_gives_no_feature_is_not_trained(backbone):
     assert all(weight.grad is None for weight in model.parameters())
 
 
-def test_texts_and_networks_without_weights_are_refused():
-    texts = LabeledData(
-        inputs=["a", "b"], given=torch.tensor([0, 1]), classes=("x", "y"), ids=("0", "1"),
-        kind="text",
-    )  # fmt: skip
+def test_tables_and_networks_without_weights_are_refused():
     words = TextBackbone("words", "words-1", lambda texts, device: torch.zeros(len(texts), 2))
-    with pytest.raises(AbstainError, match=r"finetune must be left out for data: .* got texts"):
-        FineTuningEncoder.fit(texts, words)
+    with pytest.raises(AbstainError, match="finetune must be left out for words, which is no"):
+        FineTuningEncoder.fit(load((["a", "b"] * 2, [0, 1] * 2)), words)
+    table = load((torch.rand(4, 3), [0, 1] * 2))
+    with pytest.raises(AbstainError, match=r"finetune must be left out for .* got a table"):
+        FineTuningEncoder.fit(table, words)
     session = ImageBackbone("onnx:net", "net-1", torch.nn.Identity(), 8)
     with pytest.raises(AbstainError, match="finetune must be left out for onnx:net"):
         FineTuningEncoder.fit(images(), session)
@@ -260,3 +260,89 @@ def test_a_finished_run_is_opened_without_its_own_seed(source, backbone, tmp_pat
     assert isinstance(model, FineTuned)
     assert classes == ("blue", "green", "red")
     assert encoder.input_shape == (3, 8, 8)
+
+
+# ── Texts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(params=["hf", "st"])
+def encoder_of_texts(request, tmp_path):
+    return f"{request.param}:{bert(tmp_path / 'bert')}"
+
+
+def reviews(count=48):
+    """Films and matches, of which some are longer than the window of 16 tokens."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(count) % 2
+    texts = [
+        " ".join(rng.choice([("good", "film"), ("match", "goal")][label], rng.integers(2, 30)))
+        for label in labels
+    ]
+    return texts, np.array(["film", "sport"])[labels]
+
+
+def test_a_text_encoder_moves_and_predicts_the_same_once_saved(encoder_of_texts, tmp_path, caplog):
+    data = load(reviews())
+    trained = train(data, recipe(epochs=4), backbone=encoder_of_texts, folder=tmp_path / "run")
+    assert "longer than the window" in caplog.text
+    before = trained.encoder.network.state_dict()
+    after = trained.model.network.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name].cpu())}
+    assert any("query" in name for name in moved)
+    assert not any("pooler" in name for name in moved)  # features do not use it
+    assert trained.recipe.augment == ()
+    assert trained.encoder.seen_by == f"{encoder_of_texts}, fine-tuned, named"
+    texts = reviews()[0]
+    here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
+    assert here.predicted.tolist() == there.predicted.tolist()
+    np.testing.assert_array_equal(here.confidence, there.confidence)
+
+
+def test_a_transformer_trains_on_the_features_that_it_has_when_frozen(encoder_of_texts):
+    data = load(["good film", "bad", "match goal film bad good"], labelled=False)
+    backbone = backbone_named(encoder_of_texts, "text")
+    encoder = FineTuningEncoder.fit(data, backbone)
+    tokens = encoder.encode(data)
+    assert tokens.dtype == torch.int32
+    assert tokens[1].tolist() == [2, 5, 3, -1, -1, -1, -1]
+    with torch.inference_mode():
+        features = encoder.network.eval()(encoder.to_model(tokens))
+    expected = backbone.features(data.inputs, torch.device("cpu"))
+    torch.testing.assert_close(features, expected)
+
+
+def test_a_batch_is_as_long_as_its_longest_text(encoder_of_texts):
+    encoder = FineTuningEncoder.fit(load(reviews()), backbone_named(encoder_of_texts, "text"))
+    tokens = encoder.encode(["good film good film good", "bad", "good film"])
+    assert tokens.shape == (3, 7)
+    assert encoder.to_model(tokens[1:]).tolist() == [[2, 5, 3, -1], [2, 4, 6, 3]]
+    assert encoder.encode([]).shape == (0, 1)
+
+
+def test_tokens_that_do_not_fit_into_memory_are_made_for_each_batch(
+    encoder_of_texts, tmp_path, monkeypatch
+):
+    kept = train(reviews(), recipe(), backbone=encoder_of_texts)
+    monkeypatch.setattr(finetuning, "MEMORY_BUDGET", 100)
+    lazy = train(reviews(), recipe(), backbone=encoder_of_texts)
+    for name, weight in kept.model.state_dict().items():
+        assert torch.equal(weight, lazy.model.state_dict()[name])
+
+
+def test_an_audit_of_fine_tuned_texts_knows_their_frozen_features(encoder_of_texts):
+    texts, labels = reviews()
+    found = audit((texts, labels), recipe(), backbone=encoder_of_texts)
+    assert found.probabilities.shape == (48, 2)
+    assert "outlier" in found.checks.issues
+    assert found.summary()["backbone"] == encoder_of_texts
+
+
+def test_fine_tuning_of_texts_is_not_tried_unasked(encoder_of_texts):
+    trained = train(reviews(), Recipe.of("auto", epochs=3), backbone=encoder_of_texts, budget="1h")
+    assert trained.finetuning is None
+    assert trained.encoder.sees == "table"
+
+
+def test_texts_are_not_augmented(encoder_of_texts):
+    with pytest.raises(AbstainError, match="augment must be left out"):
+        train(reviews(), recipe(augment=True), backbone=encoder_of_texts)

@@ -58,10 +58,10 @@ def test_a_schedule_of_torch_counts_its_steps(recwarn):
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "one-cycle"])
-def test_a_pretrained_network_moves_at_a_fifth_of_the_learning_rate(schedule):
+def test_a_pretrained_network_moves_at_its_share_of_the_learning_rate(schedule):
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     network[1].bias.requires_grad_(False)
-    model = FineTuned(network, columns=2, num_outputs=3)
+    model = FineTuned(network, columns=2, num_outputs=3, rate=0.2)
     recipe = Recipe.of("nll", finetune=True, schedule=schedule)
     optimizer = make_optimizer(model, recipe)
     schedule = make_schedule(optimizer, recipe, steps=20)

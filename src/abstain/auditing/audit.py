@@ -92,8 +92,8 @@ def audit(
         model: A torch classifier of your own, as for `abstain.train`.
         backbone: The pretrained network by whose features images and texts are seen, as for
             `abstain.train`; `auto` by default.
-        finetune: Whether the backbone of images is trained too, as for `abstain.train`; by default
-            where that is better on held-out labels, and the budget allows it.
+        finetune: Whether the backbone is trained too, as for `abstain.train`; by default that of
+            images, where that is better on held-out labels, and the budget allows it.
         budget: Time for the training, features included: seconds, or a text such as "10m", as for
             `abstain.train`.
         test: A test set, for the training curves, and to find samples that stand in both; by

@@ -95,9 +95,9 @@ Finetune: TypeAlias = Annotated[
     bool | None,
     typer.Option(
         "--finetune/--no-finetune",
-        help="Train the backbone of images too, or never (8 epochs by default, learning rate "
-        "0.003, for the backbone a fifth of it); by default where --budget allows to try it and "
-        "held-out labels show that it is better.",
+        help="Train the backbone of images or texts too, or never (8 epochs by default, learning "
+        "rate 0.003; for the backbone a fifth of it, for one of texts 0.03 of it); by default, of "
+        "images only, where --budget allows to try it and held-out labels show that it is better.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -23,6 +23,9 @@ _TEXTS = 64
 _OVERSHOOT = 0.25
 """How far images may leave 0 … 1: scaling by splines goes a little beyond."""
 
+ABSENT = -1
+"""In the place of a token, where a text has ended and others go on."""
+
 _placed: WeakKeyDictionary[nn.Module, torch.device] = WeakKeyDictionary()
 """Where each network is: to move it once more would take as long as to launch a batch."""
 
@@ -145,6 +148,16 @@ def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
         return torch.tensor(values, device=device)[:, None, None]
 
 
+@dataclass(frozen=True)
+class Transformer:
+    """A text encoder as what can be trained: a tokenizer and a torch module behind it."""
+
+    tokens: Callable[[list[str]], Tensor]
+    """Texts, cut at the window, to numbers of tokens (N, longest), `ABSENT` behind their ends."""
+    network: nn.Module
+    """These numbers to features (N, columns)."""
+
+
 @dataclass(repr=False, eq=False)
 class TextBackbone(Backbone):
     """A network for texts; one that is longer than its window is the mean of its parts."""
@@ -158,6 +171,8 @@ class TextBackbone(Backbone):
     """A text to parts that fit into the window; None where texts of any length do."""
     longer: int = 0
     """How many texts were split so far."""
+    trainable: Transformer | None = None
+    """None where it has no weights that can be trained."""
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of texts."""

@@ -1,94 +1,134 @@
-"""A backbone that is trained too: images in, its features, and a new last layer behind them."""
+"""A backbone that is trained too: images or texts in, its features, and a new last layer behind."""
 
+import logging
+from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from abstain.data import Inputs, Kind, LabeledData
 from abstain.data.encoders.base import Encoder, LazyEncoded
+from abstain.data.inputs import take
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import Backbone, ImageBackbone, check_pixels
+from abstain.embed.backbone import (
+    ABSENT,
+    Backbone,
+    ImageBackbone,
+    TextBackbone,
+    Transformer,
+    check_pixels,
+)
 from abstain.embed.names import backbone_again
 from abstain.errors import AbstainError
+from abstain.support.wording import many
 
+_log = logging.getLogger(__name__)
 _SMALL_INPUT = 128
 """At which small images are seen: on CIFAR-10 a step at 160 takes half as long again."""
 _DROPOUT = 0.2
 _READ = 32
 """Images that are read at once."""
+_TOKENISED = 1024
+"""Texts that are tokenised at once."""
 
 
 class FineTuned(nn.Module):
     """A pretrained network with a last layer of its own.
 
     >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    >>> FineTuned(network, columns=3, num_outputs=11)(torch.zeros(2, 3, 8, 8)).shape
+    >>> FineTuned(network, columns=3, num_outputs=11, rate=0.2)(torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 11])
     """
 
-    def __init__(self, network: nn.Module, columns: int, num_outputs: int) -> None:
+    rate: float
+    """Learning rate of the pretrained network, as a share of that of the new layer."""
+
+    def __init__(self, network: nn.Module, columns: int, num_outputs: int, rate: float) -> None:
         super().__init__()
         self.network = network
         self.dropout = nn.Dropout(_DROPOUT)
         self.head = nn.Linear(columns, num_outputs)
+        self.rate = rate
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits of normalised images."""
-        logits: Tensor = self.head(self.dropout(self.network(images)))
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits of normalised images, or of numbers of tokens."""
+        logits: Tensor = self.head(self.dropout(self.network(inputs)))
         return logits
 
 
 @dataclass(frozen=True)
 class FineTuningEncoder(Encoder):
-    """Images as bytes, scaled and normalised for the backbone on the device.
+    """What a backbone that is trained is given of its inputs: all but its network."""
 
-    Images in memory keep their size. Files are decoded once, at the size that the backbone takes.
-    """
-
-    backbone: ImageBackbone
+    backbone: Backbone
+    """As it was before it was trained."""
     columns: tuple[str, ...] = ()
     reason: str = ""
     """Why this backbone."""
-    kind: Kind = "image"
+    rate: ClassVar[float]
+    """Of learning, for the backbone, as a share of that of the new layer."""
 
-    @classmethod
-    def fit(cls, data: LabeledData, backbone: Backbone, *, reason: str = "") -> "FineTuningEncoder":
-        """The size at which a data set is seen is judged by its first image."""
-        _check_trainable(data, backbone)
-        assert isinstance(backbone, ImageBackbone)
-        return cls(backbone.for_data(data, _SMALL_INPUT), data.columns, reason)
+    @staticmethod
+    def fit(data: LabeledData, backbone: Backbone, *, reason: str = "") -> "FineTuningEncoder":
+        """The size at which images are seen is judged by the first one."""
+        if data.kind == "table":
+            raise AbstainError(
+                f"must be left out for {data.name}: only backbones of images and texts are "
+                "trained, got a table",
+                argument="finetune",
+            )
+        if not is_trainable(backbone):
+            raise AbstainError(
+                f"must be left out for {backbone.name}, which is no torch module with weights to "
+                "train",
+                argument="finetune",
+                remedy="name one that is with {backbone}",
+                backbone="hf:NAME",
+            )
+        if isinstance(backbone, ImageBackbone):
+            backbone = backbone.for_data(data, _SMALL_INPUT)
+        return _ENCODERS[data.kind](backbone, data.columns, reason)
 
-    @classmethod
+    @staticmethod
     def restore(
-        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+        about: dict[str, Any], folder: Path, backbone: str | None = None
     ) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        found = backbone_again(about, "image", folder, backbone)
-        assert isinstance(found, ImageBackbone)
-        return cls(found, tuple(about["columns"]), about["reason"])
+        kind: Kind = about.get("of", "image")  # earlier versions knew images only
+        found = backbone_again(about, kind, folder, backbone)
+        return _ENCODERS[kind](found, tuple(about["columns"]), about["reason"])
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """Of the inputs."""
+        return self.backbone.kind
 
     @property
     def seen_by(self) -> str:  # type: ignore[override]
-        """By what images are seen, and why."""
+        """By what inputs are seen, and why."""
         return f"{self.backbone.name}, fine-tuned, {self.reason}"
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """As the backbone takes images."""
-        return 3, self.backbone.size, self.backbone.size
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The pretrained network."""
+
+    @abstractmethod
+    def example(self) -> Tensor:
+        """One input of the network, which may be of nothing."""
 
     def model(self, num_outputs: int, seed: int) -> FineTuned:
         """The backbone with a new last layer, to be trained; on the CPU."""
-        network = deepcopy(self.backbone.network).cpu().requires_grad_(True).eval()
-        features = network(torch.zeros(1, *self.input_shape, device="cpu"))
+        network = deepcopy(self.network).cpu().requires_grad_(True).eval()
+        features = network(self.example())
         features.sum().backward()
         for parameter in network.parameters():
             # Not the classes that it was trained for, nor the text side of a CLIP.
@@ -97,7 +137,43 @@ class FineTuningEncoder(Encoder):
         # As in `build_model`: the global generator is lent out and put back.
         with torch.device("cpu"), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            return FineTuned(network, features.shape[1], num_outputs).train()
+            return FineTuned(network, features.shape[1], num_outputs, self.rate).train()
+
+    def about(self) -> dict[str, Any]:
+        """Its backbone; the weights are those of the model."""
+        return {
+            "kind": "finetuning",
+            "of": self.kind,
+            "backbone": self.backbone.name,
+            "identity": self.backbone.identity,
+            "size": getattr(self.backbone, "size", None),
+            "columns": self.columns,
+            "reason": self.reason,
+        }
+
+
+class ImageFineTuning(FineTuningEncoder):
+    """Images as bytes, scaled and normalised for the backbone on the device.
+
+    Images in memory keep their size. Files are decoded once, at the size that the backbone takes.
+    """
+
+    backbone: ImageBackbone
+    rate = 0.2
+
+    @property
+    def network(self) -> nn.Module:
+        """Of convolutions, mostly."""
+        return self.backbone.network
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """As the backbone takes images."""
+        return 3, self.backbone.size, self.backbone.size
+
+    def example(self) -> Tensor:
+        """A black image."""
+        return torch.zeros(1, *self.input_shape, device="cpu")
 
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
         """One image, in colour and at the size that the backbone takes."""
@@ -113,17 +189,6 @@ class FineTuningEncoder(Encoder):
         """Scaled and normalised."""
         return self.backbone.normalised(batch)
 
-    def about(self) -> dict[str, Any]:
-        """Its backbone; the weights are those of the model."""
-        return {
-            "kind": "finetuning",
-            "backbone": self.backbone.name,
-            "identity": self.backbone.identity,
-            "size": self.backbone.size,
-            "columns": self.columns,
-            "reason": self.reason,
-        }
-
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if isinstance(inputs, Tensor):
             check_pixels(inputs)
@@ -133,6 +198,66 @@ class FineTuningEncoder(Encoder):
         lazy = LazyEncoded(inputs, self)
         bytes_in_memory = len(inputs) * 3 * self.backbone.size**2
         return lazy if bytes_in_memory > MEMORY_BUDGET else _in_memory(lazy)
+
+
+class TextFineTuning(FineTuningEncoder):
+    """Texts as numbers of tokens; of a text that is longer than the window, its beginning."""
+
+    backbone: TextBackbone
+    rate = 0.03  # of 0.003: transformers are mostly trained on at about 0.0001
+
+    @property
+    def _transformer(self) -> Transformer:
+        assert self.backbone.trainable is not None
+        return self.backbone.trainable
+
+    @property
+    def network(self) -> nn.Module:
+        """A transformer."""
+        return self._transformer.network
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of the shortest text: one has as many tokens as it needs."""
+        return (1,)
+
+    def example(self) -> Tensor:
+        """A text of one token."""
+        return torch.zeros(1, 1, dtype=torch.int64, device="cpu")
+
+    def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
+        """The tokens of a text."""
+        return self.encode_rows([sample], [0], order)[0]
+
+    def encode_rows(self, inputs: Inputs, indices: Sequence[int], order: Sequence[int]) -> Tensor:
+        """The tokens of several texts, as many as the longest has."""
+        return self._transformer.tokens([str(text) for text in take(inputs, indices)]).int()
+
+    def to_model(self, batch: Tensor) -> Tensor:
+        """Without what no text of the batch fills."""
+        return batch[:, : int((batch != ABSENT).sum(1).max())].long()
+
+    def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
+        self._warn_of_longer(inputs)
+        lazy, rows, parts = LazyEncoded(inputs, self), range(len(inputs)), []
+        for begin in rows[::_TOKENISED]:
+            part = lazy.as_tensor(rows[begin : begin + _TOKENISED])
+            if len(rows) * part[0].nbytes > MEMORY_BUDGET:
+                return lazy
+            parts.append(part)
+        longest = max((part.shape[1] for part in parts), default=1)
+        padded = [nn.functional.pad(x, (0, longest - x.shape[1]), value=ABSENT) for x in parts]
+        return torch.cat(padded) if padded else torch.empty(0, 1, dtype=torch.int32)
+
+    def _warn_of_longer(self, inputs: Inputs) -> None:
+        split = self.backbone.split
+        texts = (inputs[k] for k in range(len(inputs)))
+        if split and (longer := sum(len(split(str(text))) > 1 for text in texts)):
+            _log.warning(
+                "%s longer than the window of %s: of each the beginning is seen",
+                f"{many(longer, 'text')} {'is' if longer == 1 else 'are'}",
+                self.backbone.name,
+            )
 
 
 def _in_memory(images: LazyEncoded) -> Tensor:
@@ -156,19 +281,10 @@ def _in_memory(images: LazyEncoded) -> Tensor:
 
 
 def is_trainable(backbone: Backbone) -> bool:
-    """Whether it is a torch module for images, with weights."""
+    """Whether it is a torch module with weights, and not only numbers of words."""
+    if isinstance(backbone, TextBackbone):
+        return backbone.trainable is not None
     return isinstance(backbone, ImageBackbone) and any(True for _ in backbone.network.parameters())
 
 
-def _check_trainable(data: LabeledData, backbone: Backbone) -> None:
-    if data.kind != "image":
-        raise AbstainError(
-            f"must be left out for {data.name}: only backbones of images are trained, got "
-            f"{data.kind}s",
-            argument="finetune",
-        )
-    if not is_trainable(backbone):
-        raise AbstainError(
-            f"must be left out for {backbone.name}, which is no torch module with weights to train",
-            argument="finetune",
-        )
+_ENCODERS: dict[Kind, type[FineTuningEncoder]] = {"image": ImageFineTuning, "text": TextFineTuning}

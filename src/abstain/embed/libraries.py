@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from abstain.data import Kind
 from abstain.embed.backbone import (
+    ABSENT,
     Backbone,
     ImageBackbone,
     TextBackbone,
+    Transformer,
     in_batches,
     per_channel,
     splitter,
@@ -31,6 +33,7 @@ from abstain.embed.transformer import (
     encoder_of,
     opened,
     quiet_loading,
+    tokens_of,
     without_truncation,
 )
 from abstain.errors import AbstainError
@@ -150,7 +153,28 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
     pooling = "-".join(str(getattr(module, "pooling_mode", "")) for module in network)
     identity = f"{name}-{weights_digest(network, poolers)}-{window}{pooling}"
-    return TextBackbone(name, identity, encode, split)
+    tokenizer = network.tokenizer
+    trainable = Transformer(
+        lambda texts: tokens_of(texts, tokenizer, window),
+        _Sentences(network, tokenizer.pad_token_id or 0),
+    )
+    return TextBackbone(name, identity, encode, split, trainable=trainable)
+
+
+class _Sentences(nn.Module):
+    """A model of sentence-transformers behind its tokenizer."""
+
+    def __init__(self, network: nn.Module, padding: int) -> None:
+        super().__init__()
+        self.network, self.padding = network, padding
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        there = tokens != ABSENT
+        ids = tokens.where(there, self.padding)
+        features: Tensor = self.network({"input_ids": ids, "attention_mask": there.long()})[
+            "sentence_embedding"
+        ]
+        return features
 
 
 def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:

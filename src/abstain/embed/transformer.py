@@ -6,9 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from abstain.embed.backbone import TextBackbone, in_batches, pooled, splitter, weights_digest
+from abstain.embed.backbone import (
+    ABSENT,
+    TextBackbone,
+    Transformer,
+    in_batches,
+    pooled,
+    splitter,
+    weights_digest,
+)
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
@@ -32,11 +40,46 @@ def encoder_of(
         network, digest = opened(folder)
     longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
     window = min(window or longest, longest)
+    trainable = Transformer(
+        lambda texts: tokens_of(texts, tokenizer, window),
+        MeanOfTokens(network, tokenizer.pad_token_id or 0),
+    )
+
+    def encode(texts: list[str], device: torch.device) -> Tensor:
+        mean = trainable.network.to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            return in_batches(texts, lambda part: mean(trainable.tokens(part).to(device)))
+
     return TextBackbone(
         name,
         identity or f"{name}-{digest}-{window}",
-        lambda texts, device: _encoded(network, tokenizer, texts, device, window),
+        encode,
         splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
+        trainable=trainable,
+    )
+
+
+class MeanOfTokens(nn.Module):
+    """The last layer of a transformer, averaged over the tokens that are there."""
+
+    def __init__(self, network: nn.Module, padding: int) -> None:
+        super().__init__()
+        self.network, self.padding = network, padding
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Features of texts."""
+        there = tokens != ABSENT
+        hidden: Tensor = self.network(
+            input_ids=tokens.where(there, self.padding), attention_mask=there.long()
+        ).last_hidden_state
+        return pooled(hidden.float(), there)
+
+
+def tokens_of(texts: list[str], tokenizer: Any, window: int) -> Tensor:  # noqa: ANN401
+    """Numbers of tokens (N, longest), of at most so many for a text."""
+    rows = tokenizer(texts, truncation=True, max_length=window)["input_ids"]
+    return nn.utils.rnn.pad_sequence(
+        [torch.tensor(row, dtype=torch.int64) for row in rows], True, ABSENT
     )
 
 
@@ -77,23 +120,3 @@ def quiet_loading() -> Iterator[None]:
     finally:
         if drawn:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _encoded(
-    network: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    texts: list[str],
-    device: torch.device,
-    window: int,
-) -> Tensor:
-    network = network.to(device)
-
-    def encode(part: list[str]) -> Tensor:
-        batch = tokenizer(
-            part, padding=True, truncation=True, max_length=window, return_tensors="pt"
-        ).to(device)
-        hidden = network(**batch).last_hidden_state
-        return pooled(hidden.float(), batch["attention_mask"])
-
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        return in_batches(texts, encode)

@@ -8,7 +8,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
-from abstain.embed.finetuning import FineTuningEncoder
+from abstain.embed.finetuning import ImageFineTuning
 from abstain.errors import AbstainError
 from abstain.training.augmentation import known_augmentations, safe_augmentations
 from abstain.training.recipe import Recipe
@@ -86,7 +86,7 @@ def agreed_augmentations(task: Task, recipe: Recipe, state: PartialState) -> tup
         return known_augmentations(wanted)
 
     def find() -> tuple[str, ...]:
-        backbone = encoder.backbone if isinstance(encoder, FineTuningEncoder) else None
+        backbone = encoder.backbone if isinstance(encoder, ImageFineTuning) else None
         found = safe_augmentations(task, backbone, state.device)
         _log.info("safe augmentation, by held-out labels: %s", ", ".join(found) or "none")
         return found

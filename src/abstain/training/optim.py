@@ -12,9 +12,6 @@ from abstain.errors import AbstainError
 from abstain.support.optimizers import SGD, Adam, AdamW
 from abstain.training.recipe import Recipe
 
-BACKBONE_RATE = 0.2
-"""Learning rate of a pretrained network, as a share of that of the new layer behind it."""
-
 
 def make_optimizer(
     parameters: torch.nn.Module | Iterable[torch.nn.Parameter], recipe: Recipe
@@ -35,7 +32,7 @@ def make_optimizer(
         # The history shows the rate of the first group.
         trainable = [
             {"params": _trainable(parameters.head)},
-            {"params": _trainable(parameters.network), "lr": BACKBONE_RATE * rate},
+            {"params": _trainable(parameters.network), "lr": parameters.rate * rate},
         ]
     else:
         trainable = _trainable(parameters)

@@ -41,6 +41,8 @@ class Prepared:
     def resolved(self, recipe: Recipe) -> Recipe:
         """A recipe with all filled in that follows from the data."""
         recipe = replace(recipe, backbone=self.backbone.name)
+        if self.data.kind == "text" and recipe.augment is None:
+            recipe = replace(recipe, augment=False)
         recipe = recipe.resolved(
             num_samples=len(self.data),
             num_classes=self.data.num_classes,

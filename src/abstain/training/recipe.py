@@ -74,9 +74,9 @@ class Recipe:
     `abstain.embed.names`), `auto` for the best on this machine, or `none` to learn from scratch,
     as a named model always does."""
     finetune: bool | None = None
-    """Whether the backbone is trained too, at a fifth of the learning rate of its last layer;
-    `Recipe.of` then starts from the settings of `FINETUNE`. None: where the budget allows to try
-    it, and held-out labels show that it is better."""
+    """Whether the backbone is trained too, at a share of the learning rate of its last layer;
+    `Recipe.of` then starts from the settings of `FINETUNE`. None: for images, where the budget
+    allows to try it, and held-out labels show that it is better."""
     augment: bool | tuple[str, ...] | None = None
     """Whether images are changed at random each time they are seen, in every way that held-out
     labels show to be safe; by default where a backbone is fine-tuned. What was found safe is

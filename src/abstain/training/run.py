@@ -58,8 +58,8 @@ def train(
         backbone: The pretrained network by whose features images and texts are seen: `auto` (the
             best on this machine), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
-        finetune: Whether the backbone of images is trained too; with a recipe, it says so. By
-            default it is tried where the budget allows it, and kept if it predicts more held-out
+        finetune: Whether the backbone is trained too; with a recipe, it says so. By default that of
+            images is where the budget allows to try it, and kept if it predicts more held-out
             labels than a network on frozen features.
         budget: Time for all of it, features included, in which fine-tuning may be tried: seconds,
             or a text such as "10m"; by default ten minutes on a GPU, and 0, never, on a CPU.
