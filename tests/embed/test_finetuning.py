@@ -346,3 +346,14 @@ def test_fine_tuning_of_texts_is_not_tried_unasked(encoder_of_texts):
 def test_texts_are_not_augmented(encoder_of_texts):
     with pytest.raises(AbstainError, match="augment must be left out"):
         train(reviews(), recipe(augment=True), backbone=encoder_of_texts)
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_a_text_encoder(encoder_of_texts, tmp_path):
+    settings = recipe(precision="auto", memory_format="auto")
+    trained = train(reviews(), settings, backbone=encoder_of_texts, folder=tmp_path / "run")
+    assert trained.recipe.precision == "bf16"
+    texts = reviews()[0]
+    here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
+    np.testing.assert_array_equal(here.confidence, there.confidence)
+    assert np.isfinite(here.confidence).all()
