@@ -19,6 +19,18 @@ def test_dark_photos_are_counted_and_shown():
     assert "<b>1</b> dark" in page
 
 
+def test_near_duplicates_are_shown_beside_each_other_with_their_labels():
+    photos = torch.randint(60, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    photos[[23, 31, 2]] = photos[[4, 7, 9]]
+    given = np.array(["cat", "dog"])[np.arange(40) % 2]
+    found = audit((photos, given), Recipe(epochs=1, warm_up=0, batch=8), backbone="none")
+    shown = {fault.words: [index for index, _ in fault.examples] for fault in faults(found)}
+    pairs = [shown["near duplicates"][k : k + 2] for k in range(0, 6, 2)]
+    assert sorted(map(sorted, pairs)) == [[2, 9], [4, 23], [7, 31]]
+    assert sorted(shown["near duplicates with different labels"]) == [2, 4, 9, 23]
+    assert "<p><b><bdi>cat</bdi></b> " in render(found).split("What else was found")[1]
+
+
 def test_leaked_samples_stand_beside_their_twins():
     photos = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8)
     test = torch.randint(0, 256, (9, 3, 16, 16), dtype=torch.uint8)

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from abstain.auditing.faults import TOO_MANY
 from abstain.auditing.result import Audit
-from abstain.checks.check import NO_FEATURES
+from abstain.checks.check import NO_FEATURES, Checks
 from abstain.report.samples import Samples, Shown
 
-_SHOWN = {"image": 8, "text": 3, "table": 0}
+_SHOWN = {"image": 8, "text": 4, "table": 0}
 _PAIRS = 6
+_IN_SETS = ("near_duplicate", "conflicting_duplicate")
+"""Of which each is shown beside another one of its set."""
 _WORDS = {
     "near_duplicate": "near duplicates",
     "conflicting_duplicate": "near duplicates with different labels",
@@ -69,11 +71,20 @@ def faults(audit: Audit) -> list[Fault]:
     found = []
     for name, count in audit.checks.summary.items():
         if count and name != "test_duplicate":
-            worst = audit.checks.worst(name, _SHOWN[audit.data.kind]).tolist()
+            worst = _worst(audit.checks, name, _SHOWN[audit.data.kind])
             shown = [(index, samples.show(index)) for index in worst]
             examples = [(index, one) for index, one in shown if one is not None]
             found.append(Fault(_WORDS.get(name, name), count, examples))
     return sorted(found, key=lambda fault: -fault.samples)
+
+
+def _worst(checks: Checks, name: str, most: int) -> list[int]:
+    worst: list[int] = checks.worst(name, most).tolist()
+    if name not in _IN_SETS:
+        return worst
+    sets, number = checks.near_duplicate_sets, checks.columns["near_duplicate_set"]
+    together = (x for row in worst for x in (row, *sets[number[row]][:2].tolist()))
+    return list(dict.fromkeys(together))[:most]
 
 
 def not_looked_for(audit: Audit) -> dict[str, str]:
