@@ -28,6 +28,13 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 SHORT = ["blobs.npz", "--epochs", 6, "--flip", 0.2, "--out", "audit"]
 
 
+def test_checks_are_named_with_commas_or_one_by_one(here):
+    run("audit", *SHORT, "--check", "empty, columns", "--check", "imbalance")
+    checks = json.loads((here / "audit" / "summary.json").read_text())["checks"]
+    assert set(checks) == {"class_imbalance", "null", "giveaways", "skipped"}
+    assert checks["skipped"] == {}
+
+
 def test_it_says_what_it_found_how_much_was_right_and_where(here):
     output = run("audit", *SHORT)
     assert re.match(

@@ -77,7 +77,7 @@ def audit(
         ),
     ] = None,
     check: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="What else to look for, with commas: duplicates, outliers, imbalance, groups, "
             "images, empty, columns; labels for nothing else. Everything by default, but of more "
@@ -160,7 +160,7 @@ def audit(
         show_recipe(source, recipe, reading, budget, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
-    names = None if check is None else [name.strip() for name in check.split(",")]
+    names = None if check is None else [x.strip() for x in ",".join(check).split(",")]
     asked: dict[str, Any] = {"check": names, "test": test, "budget": budget, **reading}
     _audit(source, recipe, place, save_every=save_every, as_json=as_json, **asked)
 
