@@ -319,6 +319,29 @@ def test_a_batch_is_as_long_as_its_longest_text(encoder_of_texts):
     assert encoder.encode([]).shape == (0, 1)
 
 
+def test_a_text_without_a_token_has_features(tmp_path):
+    folder = bert(tmp_path)
+    about = json.loads((folder / "tokenizer.json").read_text())
+    about["post_processor"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(about))
+    data = load(["", "good film"], labelled=False)
+    backbone = backbone_named(f"hf:{folder}", "text")
+    assert backbone.features(data.inputs, torch.device("cpu")).isfinite().all()
+    encoder = FineTuningEncoder.fit(data, backbone)
+    assert encoder.encode(data).tolist() == [[0, -1], [4, 6]]
+    assert encoder.network(encoder.to_model(encoder.encode([""]))).isfinite().all()
+
+
+def test_a_checkpoint_of_half_precision_is_trained_in_full(tmp_path):
+    from transformers import BertModel
+
+    folder = bert(tmp_path)
+    BertModel.from_pretrained(folder).half().save_pretrained(folder)
+    backbone = backbone_named(f"hf:{folder}", "text")
+    model = FineTuningEncoder.fit(load(reviews()), backbone).model(3, seed=0)
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
 def test_tokens_that_do_not_fit_into_memory_are_made_for_each_batch(
     encoder_of_texts, tmp_path, monkeypatch
 ):

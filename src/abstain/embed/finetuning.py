@@ -127,7 +127,8 @@ class FineTuningEncoder(Encoder):
 
     def model(self, num_outputs: int, seed: int) -> FineTuned:
         """The backbone with a new last layer, to be trained; on the CPU."""
-        network = deepcopy(self.network).cpu().requires_grad_(True).eval()
+        # Checkpoints may be of half precision, in which small steps would be lost.
+        network = deepcopy(self.network).cpu().float().requires_grad_(True).eval()
         features = network(self.example())
         features.sum().backward()
         for parameter in network.parameters():

@@ -78,8 +78,9 @@ class MeanOfTokens(nn.Module):
 def tokens_of(texts: list[str], tokenizer: Any, window: int) -> Tensor:  # noqa: ANN401
     """Numbers of tokens (N, longest), of at most so many for a text."""
     rows = tokenizer(texts, truncation=True, max_length=window)["input_ids"]
+    nothing = [tokenizer.pad_token_id or 0]  # of a text without a token there would be no mean
     return nn.utils.rnn.pad_sequence(
-        [torch.tensor(row, dtype=torch.int64) for row in rows], True, ABSENT
+        [torch.tensor(row or nothing, dtype=torch.int64) for row in rows], True, ABSENT
     )
 
 
