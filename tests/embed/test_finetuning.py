@@ -116,6 +116,10 @@ def test_a_saved_model_predicts_the_same(source, backbone, tmp_path):
 def test_an_interrupted_run_ends_with_the_same_bits(source, backbone, tmp_path, monkeypatch):
     # Named, so that crops and erasing are drawn in every batch.
     changes = recipe(augment=("crop", "mirror", "erase"))
+    assert_resumed_to_the_bit(source, changes, backbone, tmp_path / "run", monkeypatch)
+
+
+def assert_resumed_to_the_bit(source, changes, backbone, folder, monkeypatch):
     whole = train(source, changes, backbone=backbone)
     original = Loop._step
 
@@ -127,8 +131,8 @@ def test_an_interrupted_run_ends_with_the_same_bits(source, backbone, tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "_step", interrupt)
         with pytest.raises(Interrupted):
-            train(source, changes, backbone=backbone, folder=tmp_path / "run")
-    resumed = train(folder=tmp_path / "run", resume=True)
+            train(source, changes, backbone=backbone, folder=folder)
+    resumed = train(folder=folder, resume=True)
     assert resumed.recipe == whole.recipe
     small.assert_same_weights(whole.model.state_dict(), resumed.model.state_dict())
 
@@ -350,6 +354,15 @@ def test_tokens_that_do_not_fit_into_memory_are_made_for_each_batch(
     lazy = train(reviews(), recipe(), backbone=encoder_of_texts)
     for name, weight in kept.model.state_dict().items():
         assert torch.equal(weight, lazy.model.state_dict()[name])
+
+
+def test_an_interrupted_run_of_texts_ends_with_the_same_bits(
+    encoder_of_texts, tmp_path, monkeypatch
+):
+    table = tmp_path / "reviews.csv"
+    rows = [f"{text},{label}\n" for text, label in zip(*reviews(), strict=True)]
+    table.write_text("".join(["text,label\n", *rows]))
+    assert_resumed_to_the_bit(table, recipe(), encoder_of_texts, tmp_path / "run", monkeypatch)
 
 
 def test_an_audit_of_fine_tuned_texts_knows_their_frozen_features(encoder_of_texts):
