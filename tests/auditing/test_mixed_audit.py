@@ -115,7 +115,7 @@ def test_where_no_backbone_is_installed_texts_are_left_out_with_one_warning(
 
 
 def test_what_texts_of_a_table_cannot_be(source):
-    with pytest.raises(AbstainError, match="only backbones of images are trained"):
+    with pytest.raises(AbstainError, match="only backbones of images and texts are trained"):
         train(source, finetune=True)
     with pytest.raises(AbstainError, match="must be one for texts, got small:efficientnet-lite2"):
         train(source, SHORT, backbone="small:efficientnet-lite2")
