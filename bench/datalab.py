@@ -1,13 +1,14 @@
 """Planted duplicates, outliers, dark and blurry images: `abstain.checks` and cleanlab's Datalab.
 
-    python bench/datalab.py --data-dir DATA     measure, and write results/datalab.json
-    python bench/datalab.py --data-dir DATA --scale    only how long neighbours take, here
+    python bench/datalab.py --data-dir DATA     plant, measure, and write results/datalab.json
+    python bench/datalab.py --data-dir DATA --scale    how long neighbours take, here
     python bench/datalab.py --report            write the tables of docs/checks.md from it
 
-DATA holds `real/` and `cifar10/` as for `bench/cases.py`, `imdb/` and `mnist/`. Both are given the
+DATA holds `real/` and `cifar10/` as for `bench/cases.py`, `imdb/` and `mnist/`; Fashion-MNIST is
+found by ABSTAIN_DATA (/usr/share/datasets of Debian's dataset-fashion-mnist). Both are given the
 same features and labels of the same samples, and every fault is planted by itself. Seconds are the
-best of two runs one after the other, and begin with the features. Datalab checks images by the
-package cleanvision; where that is not installed, only `abstain.checks` is measured there.
+best of two runs one after the other, and begin with the features, or with the images: Datalab takes
+these as a data set of Hugging Face on disk, and checks them by the package cleanvision.
 """
 
 import argparse
@@ -16,15 +17,19 @@ import io
 import json
 import os
 import re
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import torch
-from planted_faults import BACKBONES, planted
+from planted_faults import BACKBONES, as_pil, planted
 from sklearn.metrics import average_precision_score, f1_score
 
 from abstain.checks.check import check
@@ -69,6 +74,8 @@ FAULTS = {
     "dark": ("dark", "images"),
     "blurry": ("blurry", "images"),
 }
+PACKAGES = ("cleanlab", "cleanvision", "scikit-learn", "numpy")
+"""Whose versions are kept."""
 SIZES = (25_000, 50_000, 100_000, 200_000, 1_000_000)
 COPIES = 1_000
 CPU = "2 CPU cores"
@@ -81,16 +88,33 @@ def ours(data, features, name):
 
 
 def datalab(data, features, name):
-    """None for images, where cleanvision is not installed."""
     from cleanlab import Datalab
 
-    if FAULTS[name][1] == "images":
-        return None
-    with contextlib.redirect_stdout(io.StringIO()):
-        lab = Datalab(data={"label": data.given.numpy()}, label_name="label", verbosity=0)
-        lab.find_issues(features=features.numpy(), issue_types={name: {}})
+    silent = io.StringIO()
+    with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+        if isinstance(data, LabeledData):
+            lab = Datalab({"label": data.given.numpy()}, label_name="label", verbosity=0)
+            lab.find_issues(features=features.numpy(), issue_types={name: {}})
+        else:
+            lab = Datalab(data, label_name="label", image_key="image", verbosity=0)
+            lab.find_issues(issue_types={"image_issue_types": {name: {}}})
     issues = lab.get_issues(name)
     return issues[f"is_{name}_issue"].to_numpy(), issues[f"{name}_score"].to_numpy()
+
+
+def pictures(data, folder):
+    """Images as a data set of Hugging Face on disk.
+
+    cleanvision sends the data set to its processes with every few images: one in memory takes 15
+    times as long.
+    """
+    from datasets import Dataset, Features, Image, Value
+
+    images = [as_pil(image) for image in data.inputs.numpy()]
+    form = Features({"image": Image(), "label": Value("int64")})
+    made = Dataset.from_dict({"image": images, "label": data.given.tolist()}, features=form)
+    made.save_to_disk(folder)
+    return Dataset.load_from_disk(folder)
 
 
 def measured(method, data, features, name, bad):
@@ -99,8 +123,6 @@ def measured(method, data, features, name, bad):
         began = time.perf_counter()
         found = method(data, features, name)
         times.append(time.perf_counter() - began)
-    if found is None:
-        return None
     is_issue, score = found
     return {
         "f1": round(float(f1_score(bad, is_issue)), 4),
@@ -111,16 +133,27 @@ def measured(method, data, features, name, bad):
 
 
 def cases(options):
-    for name in options.sets:
-        made = planted(name, options.samples, options.seed, options.data_dir)
-        for fault in (x for x in FAULTS if x in made.fault):
-            data, features, bad = made.only(fault)
-            about = {"set": name, "fault": fault, "samples": len(data), "planted": int(bad.sum())}
-            about["columns"] = features.shape[1]
-            for method in (ours, datalab):
-                about[method.__name__] = measured(method, data, features, fault, bad)
-            print(json.dumps(about), flush=True)
-            yield about
+    """Every set in a process of its own, as what ran before slows the processes of cleanvision."""
+    spawned = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawned, max_tasks_per_child=1) as pool:
+        for made in pool.map(cases_of, options.sets, repeat(options)):
+            yield from made
+
+
+def cases_of(name, options):
+    made = planted(name, options.samples, options.seed, options.data_dir)
+    found = []
+    for fault in (x for x in FAULTS if x in made.fault):
+        data, features, bad = made.only(fault)
+        about = {"set": name, "fault": fault, "samples": len(data), "planted": int(bad.sum())}
+        about["columns"] = features.shape[1]
+        with tempfile.TemporaryDirectory() as folder:
+            theirs = pictures(data, folder) if FAULTS[fault][1] == "images" else data
+            for method, source in ((ours, data), (datalab, theirs)):
+                about[method.__name__] = measured(method, source, features, fault, bad)
+        print(json.dumps(about), flush=True)
+        found.append(about)
+    return found
 
 
 def sentences(size, data_dir, columns=384):
@@ -197,9 +230,8 @@ def fault_table(result):
         for x in rows:
             about = f"{called}: {SETS[x['set']]}", f"{x['planted']} of {x['samples']:,}"
             lines.append(_line(about, x["ours"], x["datalab"]))
-        parts = [[x[m] for x in rows if x[m]] for m in ("ours", "datalab")]
-        means = [{k: float(np.mean([x[k] for x in y])) for k in ("f1", "ap", "seconds")}
-                 if y else None for y in parts]  # fmt: skip
+        means = [{k: float(np.mean([x[m][k] for x in rows])) for k in ("f1", "ap", "seconds")}
+                 for m in ("ours", "datalab")]  # fmt: skip
         lines.append(_line((f"**{called}: mean**", ""), *means))
     return "\n".join(lines) + "\n"
 
@@ -207,7 +239,7 @@ def fault_table(result):
 def _line(about, mine, other):
     cells = []
     for figure, form in (("f1", ".2f"), ("ap", ".2f"), ("seconds", ".2f")):
-        cells += [f"{x[figure]:{form}}" if x else "–" for x in (mine, other)]
+        cells += [f"{x[figure]:{form}}" for x in (mine, other)]
     return f"| {' | '.join((*about, *cells))} |"
 
 
@@ -250,14 +282,14 @@ def main():
     parser.add_argument("--samples", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
-    parser.add_argument("--scale", type=int, nargs="*", help="only the sizes, or all of SIZES")
+    parser.add_argument("--scale", type=int, nargs="*", help="neighbours of so many, or SIZES")
     parser.add_argument("--report", action="store_true", help="only write docs/checks.md")
     options = parser.parse_args()
     result = json.loads(RESULT.read_text(encoding="utf-8"))
     if not options.report and options.scale is None:
         result |= {"seed": options.seed, "cases": list(cases(options))}
-        result["versions"] |= {x: version(x) for x in ("cleanlab", "scikit-learn", "numpy")}
-    if not options.report and len(options.sets) == len(SETS):
+        result["versions"] |= {x: version(x) for x in PACKAGES}
+    elif not options.report:
         result["versions"]["torch"] = version("torch")
         made = [scale(x, options.data_dir) for x in options.scale or SIZES]
         lines = {(x["device"], x["samples"]): x for x in result["scale"] + made}

@@ -2,8 +2,9 @@
 
 The flow of the data, which is also the layout of the package:
 
-    data ──▶ noise ──▶ models ──▶ losses ──▶ training ──▶ scores ──▶ auditing ──▶ report
-             (planted)  (m+1 outputs)         (loop, stop)
+    data ──▶ embed ──▶ models ──▶ losses ──▶ training ──▶ scores ──▶ auditing ──▶ report
+             (backbone,  (m+1                  (loop, stop)  (ledger ──▶   ├──▶ review
+              features)   outputs)                            P(wrong))    └──▶ export
 
 Names are imported when they are first used: `import abstain` is quick, and torch is loaded only
 by what needs it.
