@@ -253,12 +253,13 @@ def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
     """Cuts texts into parts of at most so many tokens, the two that frame a text not counted."""
 
     def split(text: str) -> list[str]:
-        if len(text) <= window:  # a token has one character at least
+        if len(text.encode()) <= window:  # a token has one byte at least
             return [text]
         places = tokenizer.encode(text, add_special_tokens=False).offsets
         if len(places) <= window:
             return [text]
         ends = [places[min(k + window, len(places)) - 1][1] for k in range(0, len(places), window)]
+        ends = [*dict.fromkeys(ends)]  # the tokens of one character may lie in two windows
         return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     return split
