@@ -88,6 +88,14 @@ def test_an_onnx_network_is_given_no_more_tokens_than_its_tokenizer_says(tmp_pat
         assert backbone.longer == splits
 
 
+def test_an_onnx_network_whose_tokenizer_knows_no_limit_is_given_512_tokens(tmp_path):
+    path = word_vectors(tmp_path, "input_ids")
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"model_max_length": {int(1e30)}}}')
+    backbone = from_onnx("onnx:words", str(path), "text")
+    backbone.features(["good " * 510, "good " * 511], CPU)
+    assert backbone.longer == 1
+
+
 def test_an_onnx_network_that_takes_other_than_tokens_is_refused(tmp_path):
     path = word_vectors(tmp_path, "position_ids")
     with pytest.raises(AbstainError, match=r"must take input_ids, .*, which takes position_ids"):

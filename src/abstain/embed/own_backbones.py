@@ -33,6 +33,8 @@ _IMAGENET: dict[str, Any] = {
     "image_std": (0.229, 0.224, 0.225),
 }
 _SIZE, _WINDOW = 224, 512
+_UNLIMITED = 10**9
+"""transformers writes 10³⁰ as the length of a tokenizer of which it knows none."""
 _CPU = torch.device("cpu")
 _PROVIDERS = "CUDAExecutionProvider", "CPUExecutionProvider"
 """Those that are there, in this order. TensorRT compiles anew for inputs of every other shape."""
@@ -124,8 +126,8 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
     whole = without_truncation(tokenizer)
     # Some networks, as RoBERTa and MPNet, have more positions than they take tokens.
     limits = {"tokenizer_config.json": "model_max_length", "config.json": "max_position_embeddings"}
-    stated = [_beside(path, x).get(limit) for x, limit in limits.items()]
-    window = int(min([x for x in stated if x] or [_WINDOW]))
+    stated = [_beside(path, x).get(limit) or _UNLIMITED for x, limit in limits.items()]
+    window = int(min(stated)) if min(stated) < _UNLIMITED else _WINDOW
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]
