@@ -90,6 +90,19 @@ def test_weights_that_a_checkpoint_lacks_make_no_other_backbone_of_it(
     assert backbone_named(name, kind).identity != first.identity
 
 
+@pytest.mark.parametrize("library", ["hf", "st"])
+def test_another_tokenizer_of_the_same_weights_makes_another_backbone(tmp_path, library):
+    name = f"{library}:{bert(tmp_path)}"
+    first = backbone_named(name, "text")
+    assert backbone_named(name, "text").identity == first.identity
+    file = tmp_path / "tokenizer.json"
+    about = json.loads(file.read_text()) | {"normalizer": {"type": "Lowercase"}}
+    file.write_text(json.dumps(about))
+    other = backbone_named(name, "text")
+    assert not torch.equal(other.features(["Good"], CPU), first.features(["Good"], CPU))
+    assert other.identity != first.identity
+
+
 def test_a_text_longer_than_the_window_of_an_encoder_is_split(tmp_path):
     backbone = backbone_named(f"hf:{bert(tmp_path)}", "text")
     long = "good film " * 14  # 28 words in windows of 14

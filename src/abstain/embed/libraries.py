@@ -33,6 +33,7 @@ from abstain.embed.transformer import (
     encoder_of,
     opened,
     quiet_loading,
+    tokenizer_digest,
     tokens_of,
     without_truncation,
 )
@@ -148,17 +149,18 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
         )
         return rows.clone()  # it was made in inference mode of its own
 
-    split = splitter(without_truncation(network.tokenizer.backend_tokenizer), window - 2)
+    tokenizer = network.tokenizer
+    whole = without_truncation(tokenizer.backend_tokenizer)
     # A pooler that its checkpoint lacks is drawn at random, and no pooling uses it.
     poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
     pooling = "-".join(str(getattr(module, "pooling_mode", "")) for module in network)
-    identity = f"{name}-{weights_digest(network, poolers)}-{window}{pooling}"
-    tokenizer = network.tokenizer
+    digest = f"{weights_digest(network, poolers)}-{tokenizer_digest(whole)}"
+    identity = f"{name}-{digest}-{window}{pooling}"
     trainable = Transformer(
         lambda texts: tokens_of(texts, tokenizer, window),
         _Sentences(network, tokenizer.pad_token_id or 0),
     )
-    return TextBackbone(name, identity, encode, split, trainable=trainable)
+    return TextBackbone(name, identity, encode, splitter(whole, window - 2), trainable=trainable)
 
 
 class _Sentences(nn.Module):

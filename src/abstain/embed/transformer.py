@@ -1,5 +1,6 @@
 """Texts by a transformer: tokens in windows, the last layer's mean over them."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ def encoder_of(
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         check_tokenizer(tokenizer)
         network, digest = opened(folder)
+    whole = without_truncation(tokenizer.backend_tokenizer)
     longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
     window = min(window or longest, longest)
     trainable = Transformer(
@@ -52,9 +54,9 @@ def encoder_of(
 
     return TextBackbone(
         name,
-        identity or f"{name}-{digest}-{window}",
+        identity or f"{name}-{digest}-{tokenizer_digest(whole)}-{window}",
         encode,
-        splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
+        splitter(whole, window - _FRAME),
         trainable=trainable,
     )
 
@@ -107,6 +109,11 @@ def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401
     whole = type(tokenizer).from_str(tokenizer.to_str())
     whole.no_truncation()
     return whole
+
+
+def tokenizer_digest(tokenizer: Any) -> str:  # noqa: ANN401
+    """A hash of all that a tokenizer does to texts."""
+    return hashlib.blake2b(tokenizer.to_str().encode(), digest_size=10).hexdigest()
 
 
 @contextmanager
