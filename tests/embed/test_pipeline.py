@@ -12,7 +12,7 @@ from PIL import Image
 from abstain.data.readers import decoders as module
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import ImageBackbone
+from abstain.embed.backbone import ImageBackbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
 
 CPU = torch.device("cpu")
@@ -121,7 +121,7 @@ def test_work_is_done_ahead_but_not_far():
     with ThreadPoolExecutor(1) as threads:
         done = in_order(threads, work, range(100), ahead=3)
         assert next(done) == 0
-        time.sleep(0.05)
+        threads.submit(int).result()  # what was handed on before is done by then
         assert max(begun) == 3
         assert list(done) == list(range(1, 100))
 
@@ -163,6 +163,22 @@ def test_what_a_batch_took_that_did_not_fit_is_free_when_a_smaller_one_is_tried(
         pipeline = Pipeline(Files(32), backbone(network := Large()), CPU, threads, Cost())
         list(pipeline.features([range(32)]))
     assert network.sizes == [8] * 4
+
+
+def test_long_texts_that_do_not_fit_at_first_are_counted_once():
+    sizes = []
+
+    def encode(texts, device):
+        sizes.append(len(texts))
+        if len(texts) > 10:
+            raise torch.OutOfMemoryError
+        return torch.zeros(len(texts), 3)
+
+    halved = TextBackbone("texts", "texts", encode, lambda text: [text[:3], text[3:]])
+    with reading_threads() as threads:
+        list(Pipeline(["abcdef"] * 10, halved, CPU, threads, Cost()).features([range(10)]))
+    assert sizes == [20, 10, 10]
+    assert halved.longer == 10
 
 
 @pytest.mark.gpu

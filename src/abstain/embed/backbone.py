@@ -176,18 +176,17 @@ class TextBackbone(Backbone):
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of texts."""
-        parts: list[str] = []
-        places: list[int] = []
-        for place, sample in enumerate(samples):
-            own = [str(sample)] if self.split is None else self.split(str(sample))
-            self.longer += len(own) > 1
-            parts += own
-            places += [place] * len(own)
+        split = self.split or (lambda text: [text])
+        texts = [split(str(sample)) for sample in samples]
+        parts = [part for text in texts for part in text]
         with torch.inference_mode():
             rows = self.encode(parts, device).float()
-        if len(parts) == len(samples):
+        # Not before: texts that do not fit into memory are given once more.
+        self.longer += sum(len(text) > 1 for text in texts)
+        if len(parts) == len(texts):
             return rows
-        return mean_by_text(rows, places, len(samples))
+        places = [place for place, text in enumerate(texts) for _ in text]
+        return mean_by_text(rows, places, len(texts))
 
 
 def in_batches(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
