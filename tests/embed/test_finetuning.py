@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,18 @@ def convolutions(size=224, **settings):
         torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
     )
     return ImageBackbone("mine", "mine-1", network, size, **settings)
+
+
+@pytest.mark.parametrize("side", [6, 16])
+def test_images_of_a_list_are_seen_as_those_of_a_tensor(side):
+    data = images(4, 1, side)
+    data = replace(data, inputs=data.inputs / 255)
+    encoder = FineTuningEncoder.fit(data, convolutions(10, mean=(0, 0, 0), std=(1, 1, 1)))
+    tensor, listed = (
+        encoder.to_model(encoder.encode(replace(data, inputs=inputs))[:])
+        for inputs in (data.inputs, list(data.inputs))
+    )
+    torch.testing.assert_close(listed, tensor)
 
 
 def test_the_backbone_moves_and_the_pretrained_one_stays(source, backbone):

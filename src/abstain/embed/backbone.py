@@ -104,16 +104,21 @@ class ImageBackbone(Backbone):
 
     def normalised(self, images: Tensor) -> Tensor:
         """Images as the network takes them."""
-        pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-        if pixels.shape[1] == 1:
-            pixels = pixels.expand(-1, 3, -1, -1)
-        if pixels.shape[-2:] != (self.size, self.size):
-            shrinks = max(pixels.shape[-2:]) > self.size
-            pixels = nn.functional.interpolate(
-                pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
-            ).clamp(0, 1)
+        full = 255 if images.dtype == torch.uint8 else 1
+        pixels = self.scaled(images.float() / full)
         mean, std = (_channels(x, pixels.device) for x in (self.mean, self.std))
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+    def scaled(self, pixels: Tensor) -> Tensor:
+        """Images in colour, and of the size that the network takes."""
+        pixels = pixels.expand(-1, 3, -1, -1)
+        if pixels.shape[-2:] == (self.size, self.size):
+            return pixels
+        shrinks = max(pixels.shape[-2:]) > self.size
+        pixels = nn.functional.interpolate(
+            pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
+        )
+        return pixels.clamp(0, 1) if pixels.is_floating_point() else pixels
 
 
 def not_pixels(images: Tensor) -> str | None:

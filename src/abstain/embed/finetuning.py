@@ -180,11 +180,7 @@ class ImageFineTuning(FineTuningEncoder):
         """One image, in colour and at the size that the backbone takes."""
         image = torch.as_tensor(sample)[None]
         check_pixels(image)
-        image = image.expand(-1, 3, -1, -1)
-        if image.shape[1:] != self.input_shape:
-            size = self.input_shape[1:]
-            image = nn.functional.interpolate(image, size, mode="bicubic", antialias=True)
-        return image[0]
+        return self.backbone.scaled(image)[0]
 
     def to_model(self, batch: Tensor) -> Tensor:
         """Scaled and normalised."""
