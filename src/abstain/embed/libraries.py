@@ -27,7 +27,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
-from abstain.embed.cached import cached_folder
+from abstain.embed.cached import LIBRARY_MODULES, cached_folder, modules_of
 from abstain.embed.transformer import (
     check_tokenizer,
     encoder_of,
@@ -38,7 +38,7 @@ from abstain.embed.transformer import (
     without_truncation,
 )
 from abstain.errors import AbstainError
-from abstain.support.wording import beginning
+from abstain.support.wording import beginning, some
 
 _log = logging.getLogger(__name__)
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
@@ -138,6 +138,13 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     _check_kind(name, kind, "text")
     model = _on_this_machine_or_hub(model)
     library = _library("sentence_transformers", name)
+    foreign = [x for x in modules_of(Path(model)) if not x.startswith(LIBRARY_MODULES)]
+    if foreign:  # before 6.0 the library runs them where they lie in a folder, as the hub's cache
+        raise AbstainError(
+            "must have modules of sentence-transformers alone, as others are code that comes with "
+            f"it, got {name}, which has {some(foreign)}",
+            argument="backbone",
+        )
     with _found(name, kind), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
         check_tokenizer(network.tokenizer)
