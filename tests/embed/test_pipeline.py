@@ -79,17 +79,19 @@ def test_the_next_row_of_samples_is_read_while_the_network_works():
         found.close()
 
 
-@pytest.mark.parametrize(("seconds", "limit"), [(0.02, "reading"), (0.0, "the network")])
-def test_what_took_longer_is_the_limit(seconds, limit):
+@pytest.mark.parametrize(
+    ("reading", "network", "limit"), [(0.02, 0.01, "reading"), (0.0, 0.2, "the network")]
+)
+def test_what_took_longer_is_the_limit(reading, network, limit):
     class Slow(Mean):
         def forward(self, images):
-            time.sleep(0.05)
+            time.sleep(network)
             return super().forward(images)
 
     with reading_threads() as threads:
         cost = Cost()
         list(
-            Pipeline(Files(96, seconds), backbone(Slow()), CPU, threads, cost).features([range(96)])
+            Pipeline(Files(96, reading), backbone(Slow()), CPU, threads, cost).features([range(96)])
         )
     assert cost.limit == limit
 
