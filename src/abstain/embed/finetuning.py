@@ -192,7 +192,9 @@ class ImageFineTuning(FineTuningEncoder):
             return inputs
         if isinstance(inputs, LazyImages):
             inputs = replace(inputs, channels=3, resize=(self.backbone.size,) * 2)
-        lazy = LazyEncoded(inputs, self)
+        # Processes that read them are given a copy, which is not to hold the weights.
+        reading = replace(self, backbone=replace(self.backbone, network=nn.Identity()))
+        lazy = LazyEncoded(inputs, reading)
         bytes_in_memory = len(inputs) * 3 * self.backbone.size**2
         return lazy if bytes_in_memory > MEMORY_BUDGET else _in_memory(lazy)
 
