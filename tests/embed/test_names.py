@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
+from abstain.embed import libraries
 from abstain.embed.names import backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 
@@ -262,6 +263,18 @@ def test_a_model_of_open_clip_in_a_folder_sees_images_as_open_clip_would(tmp_pat
     config = tmp_path / "net" / "open_clip_config.json"
     config.write_text(config.read_text().replace("0.4", "0.1"))
     assert backbone_named(backbone.name, "image").identity != backbone.identity
+
+
+def test_for_open_clip_texts_without_spaces_are_halved_too():
+    def tokenizer(texts):
+        """A token for each character, in a window of 8 with the two that frame a text."""
+        rows = [[1, *map(ord, text)][:7] for text in texts]
+        return torch.tensor([[*row, 2] + [0] * (7 - len(row)) for row in rows])
+
+    split = libraries._halver(tokenizer)
+    assert split("片名很好") == ["片名很好"]
+    assert split("这部电影非常好看") == ["这部电影", "非常好看"]
+    assert split("good film 好看") == ["good", "film", "好看"]
 
 
 def test_open_clip_averages_the_parts_of_a_text_longer_than_its_window(tmp_path):

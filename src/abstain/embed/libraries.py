@@ -228,11 +228,12 @@ def _halver(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[str], list[st
 
     def split(text: str) -> list[str]:
         words = text.split()
+        pieces, between = (words, " ") if len(words) > 1 else (text, "")  # scripts without spaces
         # Not by the last token, which may end a text and be the padding too.
-        if len(words) < 2 or int(tokenizer([text])[0, -2]) == padding:
+        if len(pieces) < 2 or int(tokenizer([text])[0, -2]) == padding:
             return [text]
-        middle = len(words) // 2
-        return split(" ".join(words[:middle])) + split(" ".join(words[middle:]))
+        middle = len(pieces) // 2
+        return split(between.join(pieces[:middle])) + split(between.join(pieces[middle:]))
 
     return split
 
