@@ -1,8 +1,8 @@
 """Backbones of the user's own: an ONNX file, or a torch module of a Python file."""
 
-import glob
 import hashlib
 import json
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,15 @@ def _takes_images(entry: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _onnx_digest(*files: Path) -> str:
-    """Of the files of a network: what is large may lie beside it, as `net.onnx.data`."""
+def _onnx_digest(network: Path, *others: Path) -> str:
+    """Of all files of a network: weights may lie beside it, in files that it names."""
+    with network.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+        beside = [x for x in sorted(network.parent.iterdir()) if x != network and x.is_file()]
+        named = [x for x in beside if content.find(x.name.encode()) >= 0]
     digest = hashlib.sha256()
-    for file in files:
-        for part in sorted(file.parent.glob(f"{glob.escape(file.name)}*")):
-            with part.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in (network, *named, *others):
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return f"onnx-{digest.hexdigest()[:16]}"
 
 
