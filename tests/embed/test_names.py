@@ -127,6 +127,44 @@ def test_sentence_transformers_keep_their_own_pooling(tmp_path):
     assert other.identity != backbone.identity
 
 
+def test_the_prompt_of_sentence_transformers_is_put_before_each_part(tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    model = library.SentenceTransformer(str(bert(tmp_path)), device="cpu")
+    model.save(str(tmp_path / "st"))
+    plain = backbone_named(f"st:{tmp_path / 'st'}", "text")
+    file = tmp_path / "st" / "config_sentence_transformers.json"
+    about = {"prompts": {"films": "match goal "}, "default_prompt_name": "films"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | about))
+    backbone = backbone_named(f"st:{tmp_path / 'st'}", "text")
+    assert backbone.identity != plain.identity
+    texts = ["good film", "bad"]
+    features = backbone.features(texts, CPU)
+    expected = plain.features([f"match goal {text}" for text in texts], CPU)
+    torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-4)
+    with torch.inference_mode():
+        trained = backbone.trainable.network.eval()(backbone.trainable.tokens(texts))
+    torch.testing.assert_close(trained, expected, atol=1e-5, rtol=1e-4)
+    backbone.features(["good " * 12, "good " * 13], CPU)  # of 16, four are taken
+    assert backbone.longer == 1
+
+
+def test_of_the_positions_of_roberta_the_first_are_for_no_token(tmp_path):
+    from transformers import RobertaConfig, RobertaModel
+
+    config = RobertaConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=18, pad_token_id=1,
+    )  # fmt: skip
+    RobertaModel(config).eval().save_pretrained(bert(tmp_path))
+    file = tmp_path / "tokenizer_config.json"
+    about = json.loads(file.read_text())
+    del about["model_max_length"]
+    file.write_text(json.dumps(about))
+    backbone = backbone_named(f"hf:{tmp_path}", "text")
+    backbone.features(["good " * 14, "good " * 15], CPU)
+    assert backbone.longer == 1
+
+
 def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
     with pytest.raises(AbstainError, match="backbone must name a folder that exists, got"):
         backbone_named(f"hf:{tmp_path / 'nothing'}", "image")

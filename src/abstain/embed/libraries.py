@@ -162,12 +162,14 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
     pooling = "-".join(str(getattr(module, "pooling_mode", "")) for module in network)
     digest = f"{weights_digest(network, poolers)}-{tokenizer_digest(whole)}"
-    identity = f"{name}-{digest}-{window}{pooling}"
+    prompt = network.prompts.get(network.default_prompt_name, "")  # put before each text
+    identity = f"{name}-{digest}-{window}{pooling}{prompt}"
     trainable = Transformer(
-        lambda texts: tokens_of(texts, tokenizer, window),
+        lambda texts: tokens_of([prompt + text for text in texts], tokenizer, window),
         _Sentences(network, tokenizer.pad_token_id or 0),
     )
-    return TextBackbone(name, identity, encode, splitter(whole, window - 2), trainable=trainable)
+    left = window - 2 - len(whole.encode(prompt, add_special_tokens=False))
+    return TextBackbone(name, identity, encode, splitter(whole, left), trainable=trainable)
 
 
 class _Sentences(nn.Module):

@@ -40,7 +40,7 @@ def encoder_of(
         check_tokenizer(tokenizer)
         network, digest = opened(folder)
     whole = without_truncation(tokenizer.backend_tokenizer)
-    longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
+    longest = min(tokenizer.model_max_length, _positions(network))
     window = min(window or longest, longest)
     trainable = Transformer(
         lambda texts: tokens_of(texts, tokenizer, window),
@@ -96,6 +96,14 @@ def opened(folder: Path | str) -> tuple[Any, str]:
         folder, use_safetensors=True, output_loading_info=True
     )
     return network.eval(), weights_digest(network, without=about["missing_keys"])
+
+
+def _positions(network: Any) -> int:  # noqa: ANN401
+    """How many tokens have a position; the first ones of RoBERTa and MPNet are for none."""
+    named = (x for name, x in network.named_modules() if name.endswith("position_embeddings"))
+    padding = getattr(next(named, None), "padding_idx", None)
+    most: int = network.config.max_position_embeddings
+    return most if padding is None else most - padding - 1
 
 
 def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
