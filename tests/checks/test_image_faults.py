@@ -57,6 +57,15 @@ def test_floats_are_measured_as_bytes_are(digits):
     np.testing.assert_allclose(floats.sharpness, bytes_.sharpness, rtol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(2, 600), (600, 1)])
+def test_thin_images_are_measured_too(shape):
+    """As series of a few channels are, in an array of three axes."""
+    rows = torch.rand(3, 1, *shape, generator=torch.Generator().manual_seed(0))
+    measures = measure(rows)
+    assert (measures.height, measures.width) == tuple(pytest.approx([x] * 3) for x in shape)
+    assert (measures.contrast > 0).all()
+
+
 class Files(list):
     """Encoded images in memory; None stands for one that is missing."""
 

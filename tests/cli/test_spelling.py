@@ -31,6 +31,7 @@ def made(error):
         (["x", "--out", "y"], "run must be new, got x"),
         (["--from", "x", "--out", "y"], "--from must be new, got x"),
         (["--from", "y", "--out", "x"], "--out must be new, got x"),
+        (["runs", "--out", "runs/2"], "--out must be new, got runs/2, which has files"),
         ([], "folder must be new, got x"),
     ],
 )
@@ -44,7 +45,8 @@ def test_the_folder_of_a_run_is_called_what_the_user_called_it(arguments, text):
         from_: str | None = typer.Option(None, "--from"),
         out: str | None = typer.Option(None),
     ):
-        raise AbstainError("must be new, got x", argument="folder")
+        which = "runs/2, which has files" if out == "runs/2" else "x"
+        raise AbstainError(f"must be new, got {which}", argument="folder")
 
     with pytest.raises(AbstainError, match=f"^{text}$"):
         app(arguments, standalone_mode=False)

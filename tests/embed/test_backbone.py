@@ -21,6 +21,15 @@ def test_parts_of_a_long_text_fit_into_the_window_and_lose_nothing():
     assert split("a b a") == ["a b a"]
 
 
+def test_a_text_of_characters_of_several_tokens_each_is_split():
+    """As byte-level tokenizers make of emoji, and of most scripts without training."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    by_bytes = Tokenizer(models.BPE({token: k for k, token in enumerate(alphabet)}, merges=[]))
+    by_bytes.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert splitter(by_bytes, 8)("😀" * 5) == ["😀" * 2, "😀" * 2, "😀"]
+    assert splitter(by_bytes, 10)("a" * 9 + "😀") == ["a" * 9 + "😀"]  # and no empty part
+
+
 def test_a_long_text_is_the_mean_of_its_parts_and_is_counted():
     def length(parts: list[str], device: torch.device) -> torch.Tensor:
         return torch.tensor([[float(len(part.split()))] for part in parts])

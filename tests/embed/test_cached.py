@@ -15,6 +15,7 @@ from abstain.embed import cached
 from abstain.embed.cached import cached_folder, cached_models, weights_in
 from abstain.embed.choice import choose
 from abstain.embed.names import backbone_named
+from abstain.errors import AbstainError
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +89,19 @@ def test_what_is_too_large_broken_or_has_code_of_its_own_is_left_out(hub, monkey
     sound = keep(hub, "me/sound", vit)
     (sound / "preprocessor_config.json").write_text('{"sampling_rate": 16000}')
     assert cached_models("image") == ["hf:me/eyes"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_code_that_comes_with_sentence_transformers_is_not_run(hub, number):
+    folder = keep(hub, "me/sentences", sentences)
+    file = folder / "modules.json"
+    modules = json.loads(file.read_text())
+    modules[number]["type"] = "mine.Transformer"
+    file.write_text(json.dumps(modules))
+    (folder / "mine.py").write_text("raise SystemExit('run')")
+    assert cached_models("text") == []
+    with pytest.raises(AbstainError, match=r"backbone must have modules .* has mine\.Transformer$"):
+        backbone_named("st:me/sentences", "text")
 
 
 def test_without_a_cache_there_is_nothing(hub):

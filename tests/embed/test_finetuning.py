@@ -1,7 +1,9 @@
 """A backbone that is trained too: moved, saved with the run, and refused where it cannot be."""
 
 import json
+import pickle
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from tiny_models import bert
 
 from abstain.auditing.audit import audit
 from abstain.data import LabeledData, load
+from abstain.data.encoders.base import LazyEncoded
 from abstain.embed import finetuning
 from abstain.embed.backbone import ImageBackbone, TextBackbone
 from abstain.embed.encoder import load_any_encoder
@@ -89,6 +92,28 @@ def convolutions(size=224, **settings):
         torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
     )
     return ImageBackbone("mine", "mine-1", network, size, **settings)
+
+
+def test_processes_that_read_images_are_given_no_weights(source, backbone, monkeypatch):
+    monkeypatch.setattr(finetuning, "MEMORY_BUDGET", 0)
+    data = load(source, own_size=True)
+    encoder = FineTuningEncoder.fit(data, backbone_named(backbone, "image"))
+    lazy = encoder.encode(data)
+    again = pickle.loads(pickle.dumps(lazy))  # as where processes are not forked
+    assert torch.equal(again.as_tensor([3, 1]), lazy.as_tensor([3, 1]))
+    assert not list(again.encoder.network.parameters())
+
+
+@pytest.mark.parametrize("side", [6, 16])
+def test_images_of_a_list_are_seen_as_those_of_a_tensor(side):
+    data = images(4, 1, side)
+    data = replace(data, inputs=data.inputs / 255)
+    encoder = FineTuningEncoder.fit(data, convolutions(10, mean=(0, 0, 0), std=(1, 1, 1)))
+    tensor, listed = (
+        encoder.to_model(encoder.encode(replace(data, inputs=inputs))[:])
+        for inputs in (data.inputs, list(data.inputs))
+    )
+    torch.testing.assert_close(listed, tensor)
 
 
 def test_the_backbone_moves_and_the_pretrained_one_stays(source, backbone):
@@ -300,6 +325,17 @@ def test_a_text_encoder_moves_and_predicts_the_same_once_saved(encoder_of_texts,
     here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
     assert here.predicted.tolist() == there.predicted.tolist()
     np.testing.assert_array_equal(here.confidence, there.confidence)
+
+
+def test_tokens_of_many_texts_are_made_without_further_processes(
+    encoder_of_texts, tmp_path, monkeypatch
+):
+    """Which would have to be given the tokenizer, and stop its threads."""
+    monkeypatch.setattr(finetuning, "MEMORY_BUDGET", 0)
+    monkeypatch.setattr("torch.utils.data.dataloader._MultiProcessingDataLoaderIter", None)
+    trained = train(load(reviews()), recipe(epochs=1), backbone=encoder_of_texts)
+    assert isinstance(trained.encoder.encode(trained.data), LazyEncoded)
+    predict_from(trained, reviews()[0] * 100)
 
 
 def test_a_transformer_trains_on_the_features_that_it_has_when_frozen(encoder_of_texts):

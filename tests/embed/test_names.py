@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
+from abstain.embed import libraries
 from abstain.embed.names import backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 
@@ -90,6 +91,19 @@ def test_weights_that_a_checkpoint_lacks_make_no_other_backbone_of_it(
     assert backbone_named(name, kind).identity != first.identity
 
 
+@pytest.mark.parametrize("library", ["hf", "st"])
+def test_another_tokenizer_of_the_same_weights_makes_another_backbone(tmp_path, library):
+    name = f"{library}:{bert(tmp_path)}"
+    first = backbone_named(name, "text")
+    assert backbone_named(name, "text").identity == first.identity
+    file = tmp_path / "tokenizer.json"
+    about = json.loads(file.read_text()) | {"normalizer": {"type": "Lowercase"}}
+    file.write_text(json.dumps(about))
+    other = backbone_named(name, "text")
+    assert not torch.equal(other.features(["Good"], CPU), first.features(["Good"], CPU))
+    assert other.identity != first.identity
+
+
 def test_a_text_longer_than_the_window_of_an_encoder_is_split(tmp_path):
     backbone = backbone_named(f"hf:{bert(tmp_path)}", "text")
     long = "good film " * 14  # 28 words in windows of 14
@@ -111,6 +125,44 @@ def test_sentence_transformers_keep_their_own_pooling(tmp_path):
     other = backbone_named(f"st:{tmp_path / 'st'}", "text")
     assert not torch.allclose(other.features(texts, CPU), expected)
     assert other.identity != backbone.identity
+
+
+def test_the_prompt_of_sentence_transformers_is_put_before_each_part(tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    model = library.SentenceTransformer(str(bert(tmp_path)), device="cpu")
+    model.save(str(tmp_path / "st"))
+    plain = backbone_named(f"st:{tmp_path / 'st'}", "text")
+    file = tmp_path / "st" / "config_sentence_transformers.json"
+    about = {"prompts": {"films": "match goal "}, "default_prompt_name": "films"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | about))
+    backbone = backbone_named(f"st:{tmp_path / 'st'}", "text")
+    assert backbone.identity != plain.identity
+    texts = ["good film", "bad"]
+    features = backbone.features(texts, CPU)
+    expected = plain.features([f"match goal {text}" for text in texts], CPU)
+    torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-4)
+    with torch.inference_mode():
+        trained = backbone.trainable.network.eval()(backbone.trainable.tokens(texts))
+    torch.testing.assert_close(trained, expected, atol=1e-5, rtol=1e-4)
+    backbone.features(["good " * 12, "good " * 13], CPU)  # of 16, four are taken
+    assert backbone.longer == 1
+
+
+def test_of_the_positions_of_roberta_the_first_are_for_no_token(tmp_path):
+    from transformers import RobertaConfig, RobertaModel
+
+    config = RobertaConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=18, pad_token_id=1,
+    )  # fmt: skip
+    RobertaModel(config).eval().save_pretrained(bert(tmp_path))
+    file = tmp_path / "tokenizer_config.json"
+    about = json.loads(file.read_text())
+    del about["model_max_length"]
+    file.write_text(json.dumps(about))
+    backbone = backbone_named(f"hf:{tmp_path}", "text")
+    backbone.features(["good " * 14, "good " * 15], CPU)
+    assert backbone.longer == 1
 
 
 def test_a_model_that_is_not_there_is_refused_with_its_name(tmp_path):
@@ -249,6 +301,18 @@ def test_a_model_of_open_clip_in_a_folder_sees_images_as_open_clip_would(tmp_pat
     config = tmp_path / "net" / "open_clip_config.json"
     config.write_text(config.read_text().replace("0.4", "0.1"))
     assert backbone_named(backbone.name, "image").identity != backbone.identity
+
+
+def test_for_open_clip_texts_without_spaces_are_halved_too():
+    def tokenizer(texts):
+        """A token for each character, in a window of 8 with the two that frame a text."""
+        rows = [[1, *map(ord, text)][:7] for text in texts]
+        return torch.tensor([[*row, 2] + [0] * (7 - len(row)) for row in rows])
+
+    split = libraries._halver(tokenizer)
+    assert split("片名很好") == ["片名很好"]
+    assert split("这部电影非常好看") == ["这部电影", "非常好看"]
+    assert split("good film 好看") == ["good", "film", "好看"]
 
 
 def test_open_clip_averages_the_parts_of_a_text_longer_than_its_window(tmp_path):

@@ -88,6 +88,14 @@ def test_an_onnx_network_is_given_no_more_tokens_than_its_tokenizer_says(tmp_pat
         assert backbone.longer == splits
 
 
+def test_an_onnx_network_whose_tokenizer_knows_no_limit_is_given_512_tokens(tmp_path):
+    path = word_vectors(tmp_path, "input_ids")
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"model_max_length": {int(1e30)}}}')
+    backbone = from_onnx("onnx:words", str(path), "text")
+    backbone.features(["good " * 510, "good " * 511], CPU)
+    assert backbone.longer == 1
+
+
 def test_an_onnx_network_that_takes_other_than_tokens_is_refused(tmp_path):
     path = word_vectors(tmp_path, "position_ids")
     with pytest.raises(AbstainError, match=r"must take input_ids, .*, which takes position_ids"):
@@ -137,13 +145,22 @@ def test_mean_and_spread_beside_an_onnx_network_are_used_and_tell_features_apart
             from_onnx("onnx:mean", str(mean_network), "image")
 
 
-def test_weights_beside_an_onnx_network_tell_features_apart(mean_network):
-    beside = mean_network.with_name("mean.onnx.data")
-    seen = set()
-    for weights in (b"some", b"other"):
-        beside.write_bytes(weights)
-        seen.add(from_onnx("onnx:mean", str(mean_network), "image").identity)
-    assert len(seen) == 2
+@pytest.mark.parametrize("name", ["words.onnx.data", "weights.bin"])
+def test_weights_beside_an_onnx_network_tell_features_apart(tmp_path, name):
+    path = word_vectors(tmp_path, "input_ids")
+    onnx = pytest.importorskip("onnx")
+    where = {"save_as_external_data": True, "location": name, "size_threshold": 0}
+    onnx.save(onnx.load(path), path, **where)
+    (tmp_path / "words.onnx.old").write_bytes(b"no part of it")
+    first = from_onnx("onnx:words", str(path), "text")
+    features = first.features(["good"], CPU).clone()
+    (tmp_path / "words.onnx.old").unlink()
+    assert from_onnx("onnx:words", str(path), "text").identity == first.identity
+    weights = np.fromfile(tmp_path / name, np.float32)
+    (weights + 1).tofile(tmp_path / name)
+    other = from_onnx("onnx:words", str(path), "text")
+    assert not torch.equal(other.features(["good"], CPU), features)
+    assert other.identity != first.identity
 
 
 def test_an_onnx_network_for_texts_that_takes_what_no_tokenizer_gives_is_refused(tmp_path):

@@ -12,7 +12,7 @@ from PIL import Image
 from abstain.data.readers import decoders as module
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import ImageBackbone
+from abstain.embed.backbone import ImageBackbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
 
 CPU = torch.device("cpu")
@@ -79,17 +79,19 @@ def test_the_next_row_of_samples_is_read_while_the_network_works():
         found.close()
 
 
-@pytest.mark.parametrize(("seconds", "limit"), [(0.02, "reading"), (0.0, "the network")])
-def test_what_took_longer_is_the_limit(seconds, limit):
+@pytest.mark.parametrize(
+    ("reading", "network", "limit"), [(0.02, 0.01, "reading"), (0.0, 0.2, "the network")]
+)
+def test_what_took_longer_is_the_limit(reading, network, limit):
     class Slow(Mean):
         def forward(self, images):
-            time.sleep(0.05)
+            time.sleep(network)
             return super().forward(images)
 
     with reading_threads() as threads:
         cost = Cost()
         list(
-            Pipeline(Files(96, seconds), backbone(Slow()), CPU, threads, cost).features([range(96)])
+            Pipeline(Files(96, reading), backbone(Slow()), CPU, threads, cost).features([range(96)])
         )
     assert cost.limit == limit
 
@@ -121,7 +123,7 @@ def test_work_is_done_ahead_but_not_far():
     with ThreadPoolExecutor(1) as threads:
         done = in_order(threads, work, range(100), ahead=3)
         assert next(done) == 0
-        time.sleep(0.05)
+        threads.submit(int).result()  # what was handed on before is done by then
         assert max(begun) == 3
         assert list(done) == list(range(1, 100))
 
@@ -163,6 +165,22 @@ def test_what_a_batch_took_that_did_not_fit_is_free_when_a_smaller_one_is_tried(
         pipeline = Pipeline(Files(32), backbone(network := Large()), CPU, threads, Cost())
         list(pipeline.features([range(32)]))
     assert network.sizes == [8] * 4
+
+
+def test_long_texts_that_do_not_fit_at_first_are_counted_once():
+    sizes = []
+
+    def encode(texts, device):
+        sizes.append(len(texts))
+        if len(texts) > 10:
+            raise torch.OutOfMemoryError
+        return torch.zeros(len(texts), 3)
+
+    halved = TextBackbone("texts", "texts", encode, lambda text: [text[:3], text[3:]])
+    with reading_threads() as threads:
+        list(Pipeline(["abcdef"] * 10, halved, CPU, threads, Cost()).features([range(10)]))
+    assert sizes == [20, 10, 10]
+    assert halved.longer == 10
 
 
 @pytest.mark.gpu

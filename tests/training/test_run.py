@@ -170,6 +170,8 @@ def test_batches_too_large_for_the_device_are_refused_with_a_smaller_size(monkey
     rule = "batch must fit into the memory of the device, got 48, too many at once"
     with pytest.raises(AbstainError, match=f"{rule}; start again with batch=24"):
         train(small.blobs(60), Recipe(epochs=2, batch=48))
+    with pytest.raises(AbstainError, match="got 1, too many at once; take a smaller network"):
+        train(small.blobs(60), Recipe(epochs=2, batch=1))
 
 
 def with_batch_norm(outputs):

@@ -102,13 +102,18 @@ def _measured_files(
         with suppress(Exception):  # what is only shown may be missing, broken or too large to open
             of_size.setdefault(images.size(row), []).append(row)
     for (height, width), own in of_size.items():
-        shrunk = min(1, _SIDE / max(height, width))
-        scale = max(1, round(height * shrunk)), max(1, round(width * shrunk))
-        pixels = decoders.images(replace(images, channels=1, resize=scale), own)
+        scaled = replace(images, channels=1, resize=_scaled_size(height, width))
+        pixels = decoders.images(scaled, own)
         measured = _measured(pixels.to(device).float() / 255, (height, width))
         for name, values in found.items():
             values[[row - rows.start for row in own]] = getattr(measured, name)
     return Measures(**found)
+
+
+def _scaled_size(height: int, width: int) -> tuple[int, int]:
+    """Height and width at which an image is measured; of one that is thin, a pixel is left."""
+    shrunk = min(1, _SIDE / max(height, width))
+    return max(1, round(height * shrunk)), max(1, round(width * shrunk))
 
 
 def _joined(parts: Sequence[Measures]) -> Measures:
@@ -133,8 +138,7 @@ def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
     height, width = size or images.shape[2:]
     grey = images.mean(dim=1, keepdim=True)
     if max(grey.shape[2:]) > _SIDE:
-        shrunk = _SIDE / max(grey.shape[2:])
-        grey = torch.nn.functional.interpolate(grey, scale_factor=shrunk, mode="area")
+        grey = torch.nn.functional.interpolate(grey, _scaled_size(*grey.shape[2:]), mode="area")
     flat = grey.flatten(1)
     contrast = flat.std(dim=1, correction=0)
     contrast = contrast.where(flat.amax(1) > flat.amin(1), 0)  # rounding is no contrast

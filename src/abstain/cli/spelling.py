@@ -1,5 +1,6 @@
 """Errors in the spelling of the command line: `--image-size 64` instead of image_size=64."""
 
+import re
 from collections.abc import Mapping
 from shlex import quote
 from typing import Any
@@ -20,7 +21,8 @@ class Command(TyperCommand):
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0][0] == "-"}
             # What functions call the folder of a run may be that of several options.
             for name in ("run", "resume", "from_", "out"):
-                if ctx.params.get(name) and f"got {ctx.params[name]}" in error.rule:
+                path = re.escape(str(ctx.params.get(name) or ""))
+                if path and re.search(rf"got {path}($|[,:;])", error.rule):
                     options.setdefault("folder", options.get(name, name))
             raise AbstainError(in_options(error, options)) from error
 

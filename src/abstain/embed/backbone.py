@@ -104,16 +104,21 @@ class ImageBackbone(Backbone):
 
     def normalised(self, images: Tensor) -> Tensor:
         """Images as the network takes them."""
-        pixels = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-        if pixels.shape[1] == 1:
-            pixels = pixels.expand(-1, 3, -1, -1)
-        if pixels.shape[-2:] != (self.size, self.size):
-            shrinks = max(pixels.shape[-2:]) > self.size
-            pixels = nn.functional.interpolate(
-                pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
-            ).clamp(0, 1)
+        full = 255 if images.dtype == torch.uint8 else 1
+        pixels = self.scaled(images.float() / full)
         mean, std = (_channels(x, pixels.device) for x in (self.mean, self.std))
         return ((pixels - mean) / std).contiguous(memory_format=torch.channels_last)
+
+    def scaled(self, pixels: Tensor) -> Tensor:
+        """Images in colour, and of the size that the network takes."""
+        pixels = pixels.expand(-1, 3, -1, -1)
+        if pixels.shape[-2:] == (self.size, self.size):
+            return pixels
+        shrinks = max(pixels.shape[-2:]) > self.size
+        pixels = nn.functional.interpolate(
+            pixels, (self.size, self.size), mode="bicubic", antialias=shrinks
+        )
+        return pixels.clamp(0, 1) if pixels.is_floating_point() else pixels
 
 
 def not_pixels(images: Tensor) -> str | None:
@@ -176,18 +181,17 @@ class TextBackbone(Backbone):
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
         """Of texts."""
-        parts: list[str] = []
-        places: list[int] = []
-        for place, sample in enumerate(samples):
-            own = [str(sample)] if self.split is None else self.split(str(sample))
-            self.longer += len(own) > 1
-            parts += own
-            places += [place] * len(own)
+        split = self.split or (lambda text: [text])
+        texts = [split(str(sample)) for sample in samples]
+        parts = [part for text in texts for part in text]
         with torch.inference_mode():
             rows = self.encode(parts, device).float()
-        if len(parts) == len(samples):
+        # Not before: texts that do not fit into memory are given once more.
+        self.longer += sum(len(text) > 1 for text in texts)
+        if len(parts) == len(texts):
             return rows
-        return mean_by_text(rows, places, len(samples))
+        places = [place for place, text in enumerate(texts) for _ in text]
+        return mean_by_text(rows, places, len(texts))
 
 
 def in_batches(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
@@ -253,12 +257,13 @@ def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
     """Cuts texts into parts of at most so many tokens, the two that frame a text not counted."""
 
     def split(text: str) -> list[str]:
-        if len(text) <= window:  # a token has one character at least
+        if len(text.encode()) <= window:  # a token has one byte at least
             return [text]
         places = tokenizer.encode(text, add_special_tokens=False).offsets
         if len(places) <= window:
             return [text]
         ends = [places[min(k + window, len(places)) - 1][1] for k in range(0, len(places), window)]
+        ends = [*dict.fromkeys(ends)]  # the tokens of one character may lie in two windows
         return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     return split

@@ -10,6 +10,8 @@ from abstain.data import Kind
 
 MOST_WEIGHTS = 500_000_000
 """A model of more is for those who name it: it would take hours on most machines."""
+LIBRARY_MODULES = "sentence_transformers."
+"""How the names of classes begin that are of the library; others come with the model, as code."""
 
 
 def cached_models(kind: Kind) -> list[str]:
@@ -62,14 +64,20 @@ def weights_in(folder: Path) -> int:
 
 def _library(folder: Path, kind: Kind) -> str | None:
     """The library of a model that gives features of this kind."""
-    modules = _json(folder / "modules.json")
+    modules = modules_of(folder)
     if kind == "text":
-        first = modules[0].get("type", "") if isinstance(modules, list) and modules else ""
-        return "st" if first.endswith(".Transformer") else None
+        is_plain = all(name.startswith(LIBRARY_MODULES) for name in modules)
+        return "st" if is_plain and modules and modules[0].endswith(".Transformer") else None
     config, pixels = (_json(folder / f"{x}config.json") for x in ("", "preprocessor_"))
     is_plain = isinstance(config, dict) and "auto_map" not in config
     is_of_images = isinstance(pixels, dict) and "image_mean" in pixels
-    return "hf" if is_plain and is_of_images and modules is None else None
+    return "hf" if is_plain and is_of_images and not modules else None
+
+
+def modules_of(folder: Path) -> list[str]:
+    """The classes that modules.json names; none where it is none of sentence-transformers."""
+    modules = _json(folder / "modules.json")
+    return [module.get("type", "") for module in modules] if isinstance(modules, list) else []
 
 
 def _snapshots() -> Iterator[tuple[str, Path]]:

@@ -180,11 +180,7 @@ class ImageFineTuning(FineTuningEncoder):
         """One image, in colour and at the size that the backbone takes."""
         image = torch.as_tensor(sample)[None]
         check_pixels(image)
-        image = image.expand(-1, 3, -1, -1)
-        if image.shape[1:] != self.input_shape:
-            size = self.input_shape[1:]
-            image = nn.functional.interpolate(image, size, mode="bicubic", antialias=True)
-        return image[0]
+        return self.backbone.scaled(image)[0]
 
     def to_model(self, batch: Tensor) -> Tensor:
         """Scaled and normalised."""
@@ -196,7 +192,9 @@ class ImageFineTuning(FineTuningEncoder):
             return inputs
         if isinstance(inputs, LazyImages):
             inputs = replace(inputs, channels=3, resize=(self.backbone.size,) * 2)
-        lazy = LazyEncoded(inputs, self)
+        # Processes that read them are given a copy, which is not to hold the weights.
+        reading = replace(self, backbone=replace(self.backbone, network=nn.Identity()))
+        lazy = LazyEncoded(inputs, reading)
         bytes_in_memory = len(inputs) * 3 * self.backbone.size**2
         return lazy if bytes_in_memory > MEMORY_BUDGET else _in_memory(lazy)
 

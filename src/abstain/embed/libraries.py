@@ -27,17 +27,18 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
-from abstain.embed.cached import cached_folder
+from abstain.embed.cached import LIBRARY_MODULES, cached_folder, modules_of
 from abstain.embed.transformer import (
     check_tokenizer,
     encoder_of,
     opened,
     quiet_loading,
+    tokenizer_digest,
     tokens_of,
     without_truncation,
 )
 from abstain.errors import AbstainError
-from abstain.support.wording import beginning
+from abstain.support.wording import beginning, some
 
 _log = logging.getLogger(__name__)
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
@@ -137,6 +138,13 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
     _check_kind(name, kind, "text")
     model = _on_this_machine_or_hub(model)
     library = _library("sentence_transformers", name)
+    foreign = [x for x in modules_of(Path(model)) if not x.startswith(LIBRARY_MODULES)]
+    if foreign:  # before 6.0 the library runs them where they lie in a folder, as the hub's cache
+        raise AbstainError(
+            "must have modules of sentence-transformers alone, as others are code that comes with "
+            f"it, got {name}, which has {some(foreign)}",
+            argument="backbone",
+        )
     with _found(name, kind), quiet_loading():
         network = library.SentenceTransformer(model, device="cpu")
         check_tokenizer(network.tokenizer)
@@ -148,17 +156,20 @@ def from_sentence_transformers(name: str, model: str, kind: Kind) -> Backbone:
         )
         return rows.clone()  # it was made in inference mode of its own
 
-    split = splitter(without_truncation(network.tokenizer.backend_tokenizer), window - 2)
+    tokenizer = network.tokenizer
+    whole = without_truncation(tokenizer.backend_tokenizer)
     # A pooler that its checkpoint lacks is drawn at random, and no pooling uses it.
     poolers = [weight for weight in network.state_dict() if ".pooler." in weight]
     pooling = "-".join(str(getattr(module, "pooling_mode", "")) for module in network)
-    identity = f"{name}-{weights_digest(network, poolers)}-{window}{pooling}"
-    tokenizer = network.tokenizer
+    digest = f"{weights_digest(network, poolers)}-{tokenizer_digest(whole)}"
+    prompt = network.prompts.get(network.default_prompt_name, "")  # put before each text
+    identity = f"{name}-{digest}-{window}{pooling}{prompt}"
     trainable = Transformer(
-        lambda texts: tokens_of(texts, tokenizer, window),
+        lambda texts: tokens_of([prompt + text for text in texts], tokenizer, window),
         _Sentences(network, tokenizer.pad_token_id or 0),
     )
-    return TextBackbone(name, identity, encode, split, trainable=trainable)
+    left = window - 2 - len(whole.encode(prompt, add_special_tokens=False))
+    return TextBackbone(name, identity, encode, splitter(whole, left), trainable=trainable)
 
 
 class _Sentences(nn.Module):
@@ -219,11 +230,12 @@ def _halver(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[str], list[st
 
     def split(text: str) -> list[str]:
         words = text.split()
+        pieces, between = (words, " ") if len(words) > 1 else (text, "")  # scripts without spaces
         # Not by the last token, which may end a text and be the padding too.
-        if len(words) < 2 or int(tokenizer([text])[0, -2]) == padding:
+        if len(pieces) < 2 or int(tokenizer([text])[0, -2]) == padding:
             return [text]
-        middle = len(words) // 2
-        return split(" ".join(words[:middle])) + split(" ".join(words[middle:]))
+        middle = len(pieces) // 2
+        return split(between.join(pieces[:middle])) + split(between.join(pieces[middle:]))
 
     return split
 

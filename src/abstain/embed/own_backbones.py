@@ -1,8 +1,8 @@
 """Backbones of the user's own: an ONNX file, or a torch module of a Python file."""
 
-import glob
 import hashlib
 import json
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ _IMAGENET: dict[str, Any] = {
     "image_std": (0.229, 0.224, 0.225),
 }
 _SIZE, _WINDOW = 224, 512
+_UNLIMITED = 10**9
+"""transformers writes 10³⁰ as the length of a tokenizer of which it knows none."""
 _CPU = torch.device("cpu")
 _PROVIDERS = "CUDAExecutionProvider", "CPUExecutionProvider"
 """Those that are there, in this order. TensorRT compiles anew for inputs of every other shape."""
@@ -94,13 +96,15 @@ def _takes_images(entry: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _onnx_digest(*files: Path) -> str:
-    """Of the files of a network: what is large may lie beside it, as `net.onnx.data`."""
+def _onnx_digest(network: Path, *others: Path) -> str:
+    """Of all files of a network: weights may lie beside it, in files that it names."""
+    with network.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+        beside = [x for x in sorted(network.parent.iterdir()) if x != network and x.is_file()]
+        named = [x for x in beside if content.find(x.name.encode()) >= 0]
     digest = hashlib.sha256()
-    for file in files:
-        for part in sorted(file.parent.glob(f"{glob.escape(file.name)}*")):
-            with part.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in (network, *named, *others):
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return f"onnx-{digest.hexdigest()[:16]}"
 
 
@@ -124,8 +128,8 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
     whole = without_truncation(tokenizer)
     # Some networks, as RoBERTa and MPNet, have more positions than they take tokens.
     limits = {"tokenizer_config.json": "model_max_length", "config.json": "max_position_embeddings"}
-    stated = [_beside(path, x).get(limit) for x, limit in limits.items()]
-    window = int(min([x for x in stated if x] or [_WINDOW]))
+    stated = [_beside(path, x).get(limit) or _UNLIMITED for x, limit in limits.items()]
+    window = int(min(stated)) if min(stated) < _UNLIMITED else _WINDOW
     tokenizer.enable_truncation(window)
     tokenizer.enable_padding()
     entries = [x.name for x in session.get_inputs()]

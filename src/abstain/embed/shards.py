@@ -24,7 +24,7 @@ from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
 SHARD = 1024
-_VERSION = 1  # raise it when preprocessing changes
+_VERSION = 2  # raise it when preprocessing changes
 _MAPPED = 1 << 15  # of 65,530 mappings that Linux allows a process; these hold 33 million samples
 
 

@@ -1,5 +1,6 @@
 """Texts by a transformer: tokens in windows, the last layer's mean over them."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,8 @@ def encoder_of(
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         check_tokenizer(tokenizer)
         network, digest = opened(folder)
-    longest = min(tokenizer.model_max_length, network.config.max_position_embeddings)
+    whole = without_truncation(tokenizer.backend_tokenizer)
+    longest = min(tokenizer.model_max_length, _positions(network))
     window = min(window or longest, longest)
     trainable = Transformer(
         lambda texts: tokens_of(texts, tokenizer, window),
@@ -52,9 +54,9 @@ def encoder_of(
 
     return TextBackbone(
         name,
-        identity or f"{name}-{digest}-{window}",
+        identity or f"{name}-{digest}-{tokenizer_digest(whole)}-{window}",
         encode,
-        splitter(without_truncation(tokenizer.backend_tokenizer), window - _FRAME),
+        splitter(whole, window - _FRAME),
         trainable=trainable,
     )
 
@@ -96,6 +98,14 @@ def opened(folder: Path | str) -> tuple[Any, str]:
     return network.eval(), weights_digest(network, without=about["missing_keys"])
 
 
+def _positions(network: Any) -> int:  # noqa: ANN401
+    """How many tokens have a position; the first ones of RoBERTa and MPNet are for none."""
+    named = (x for name, x in network.named_modules() if name.endswith("position_embeddings"))
+    padding = getattr(next(named, None), "padding_idx", None)
+    most: int = network.config.max_position_embeddings
+    return most if padding is None else most - padding - 1
+
+
 def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
     """Raise where it knows no word: transformers makes such a one if the files are not there."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
@@ -107,6 +117,11 @@ def without_truncation(tokenizer: Any) -> Any:  # noqa: ANN401
     whole = type(tokenizer).from_str(tokenizer.to_str())
     whole.no_truncation()
     return whole
+
+
+def tokenizer_digest(tokenizer: Any) -> str:  # noqa: ANN401
+    """A hash of all that a tokenizer does to texts."""
+    return hashlib.blake2b(tokenizer.to_str().encode(), digest_size=10).hexdigest()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Which samples are seen when: one order per seed and epoch, whatever the number of processes."""
 
 import math
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from abstain.data import Inputs
+from abstain.data import Encoder, Inputs
 from abstain.data.inputs import rows_at
 from abstain.errors import AbstainError
 
@@ -125,6 +126,15 @@ class _BatchByBatch:
 
     def __getitem__(self, indices: list[int], /) -> Tensor:
         return rows_at(self.inputs, indices)
+
+
+def workers_for(encoder: Encoder) -> int:
+    """Processes that read lazy inputs.
+
+    None where a backbone has made features of them, or makes tokens: these are ready sooner than
+    another process could hand them over.
+    """
+    return 0 if encoder.seen_by and encoder.sees != "image" else min(4, os.cpu_count() or 1)
 
 
 def epoch_order(rows: Tensor, seed: int, epoch: int) -> Tensor:

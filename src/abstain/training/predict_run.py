@@ -21,7 +21,7 @@ from abstain.data.readers.splits import canonical
 from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
-from abstain.training.batches import Batches
+from abstain.training.batches import Batches, workers_for
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
 from abstain.training.run_folder import RunFolder
@@ -194,7 +194,6 @@ class FinishedRun:
     def _logits(self, data: LabeledData, *, show: bool) -> torch.Tensor:
         """The outputs of the model for every sample, on the CPU."""
         inputs = resident(self.encoder.encode(data), self.device)
-        lazy = not isinstance(inputs, torch.Tensor)
         batches = Batches(
             inputs=inputs,
             rows=torch.arange(len(data)),
@@ -203,7 +202,7 @@ class FinishedRun:
             device=self.device,
             filled=self.device.type == "cuda" and self.encoder.sees == "image",
             # Processes that decode are worth starting only for more than a moment's work.
-            workers=min(4, os.cpu_count() or 1) if lazy and len(data) > 8 * _BATCH else 0,
+            workers=workers_for(self.encoder) if len(data) > 8 * _BATCH else 0,
         )
         parts = [torch.empty(0, len(self.classes) + 1)]
         with (

@@ -143,8 +143,8 @@ def _memory(recipe: Recipe) -> Iterator[None]:
         raise AbstainError(
             f"must fit into the memory of the device, got {batch}, too many at once",
             argument="batch",
-            remedy="start again with {batch}",
-            batch=max(1, batch // 2),
+            remedy="start again with {batch}" if batch > 1 else "take a smaller network",
+            batch=batch // 2,
         ) from None
 
 

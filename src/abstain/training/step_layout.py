@@ -81,11 +81,7 @@ def fastest_layout(
         seconds = {layout: _seconds(model, inputs, layout) for layout in candidates}
         best = min(candidates, key=seconds.__getitem__)
         if seconds[best] == math.inf:
-            raise AbstainError(
-                f"must fit into the memory of the device, got {len(inputs)}, which does not; take "
-                "a smaller one",
-                argument="batch",
-            )
+            raise torch.OutOfMemoryError("a step does not fit in any layout")
         if seconds[best] >= min(_WORTH_IT * seconds[plain], seconds[plain] - _LEAST_GAIN):
             best = plain
     return _in_parts(model, inputs, best, parts)

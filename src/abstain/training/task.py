@@ -1,7 +1,6 @@
 """What is trained on what: the data of a training, as batches on the device of this process."""
 
 import math
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from abstain.data import Encoder, LabeledData
 from abstain.data.inputs import resident
 from abstain.errors import AbstainError
-from abstain.training.batches import Batches
+from abstain.training.batches import Batches, workers_for
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.recipe import Recipe
 
@@ -54,8 +53,6 @@ def make_task(
     held_out, rest = held_out_rows(recipe, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
-        # Features on disk are read faster than another process could hand them over.
-        is_ready = isinstance(inputs, torch.Tensor) or (encoder.seen_by and encoder.sees == "table")
         return Batches(
             inputs=inputs,
             rows=rows,
@@ -65,7 +62,7 @@ def make_task(
             rank=state.process_index,
             world=state.num_processes,
             filled=state.device.type == "cuda" and encoder.sees == "image",
-            workers=0 if is_ready else min(4, os.cpu_count() or 1),
+            workers=workers_for(encoder),
         )
 
     # Enough to keep small models busy, and no more activations than a step of the training has.

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -132,6 +133,36 @@ def test_a_file_that_is_gone_is_an_error_of_the_images(always):
 
     with Decoders(8) as decoders, pytest.raises(DataError, match=r"image 1 must be.*no 1\.png"):
         decoders.images(LazyImages(Gone([b"", b""]), 3, SIZE), [1])
+
+
+def test_a_row_of_a_table_that_cannot_be_read_is_an_error_of_the_images(images, always):
+    class Broken(Blobs):
+        def __getitem__(self, index):
+            if index == 1:
+                raise ValueError("the table is broken")
+            return super().__getitem__(index)
+
+    broken = LazyImages(Broken(images.blobs), 3, SIZE)
+    with Decoders(8) as decoders:
+        with pytest.raises(DataError, match="image 1 must be readable, got: the table is broken"):
+            decoders.images(broken, [0, 1])
+        assert torch.equal(decoders.images(broken, [2])[0], images[2])
+
+
+def test_of_large_files_one_is_in_memory_at_a_time(images, always):
+    class Large(Blobs):
+        def __getitem__(self, index):
+            return super().__getitem__(index) + bytes(1 << 20)
+
+    with Decoders(8) as decoders:
+        decoders.images(images, [0])
+        tracemalloc.start()
+        try:
+            decoders.images(LazyImages(Large(images.blobs), 3, SIZE), range(7))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 3 << 20
 
 
 @pytest.mark.skipif(not hasattr(os, "kill"), reason="needs signals")

@@ -43,9 +43,12 @@ class _Decoder:
             )
         return cls(process, own)
 
-    def fill(self, pixels: Tensor, blobs: Sequence[bytes], images: LazyImages) -> bool:
+    def fill(self, pixels: Tensor, images: LazyImages, rows: Sequence[int]) -> bool:
         """Decode into a tensor; False where an image cannot be read, OSError if it has ended."""
-        self.line.sendall(pickle.dumps((blobs, images.channels, images.resize)))
+        with self.line.makefile("wb") as line:
+            pickle.dump((len(rows), images.channels, images.resize), line)
+            for row in rows:  # one in memory at a time, as photos are large
+                pickle.dump(images.encoded(row), line)
         answer = self.line.recv(1)
         if answer == decoding.UNREADABLE:
             return False
@@ -110,9 +113,8 @@ class Decoders:
     def _filled(self, pixels: Tensor, images: LazyImages, rows: Sequence[int]) -> bool:
         try:
             decoder = self._of_this_thread()
-            blobs = [images.encoded(row) for row in rows] if decoder else []
-            return decoder is not None and decoder.fill(pixels, blobs, images)
-        except OSError:  # it was killed, or a file is gone, of which the images themselves tell
+            return decoder is not None and decoder.fill(pixels, images, rows)
+        except Exception:  # it was killed, or a file is gone, of which the images themselves tell
             self._own.decoder = None
             return False
 

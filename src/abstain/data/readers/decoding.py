@@ -81,17 +81,24 @@ def _from_array(array: NDArray[np.uint8]) -> "Image":
 
 
 def serve() -> None:
-    """Answer each (blobs, channels, resize) of the input by `READ` and the bytes of all pixels."""
+    """Answer (count, channels, resize) and so many blobs by `READ` and the bytes of all pixels."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    asked, answer = sys.stdin.buffer, sys.stdout.buffer
     with suppress(EOFError, OSError):  # that process has ended
         while True:
-            blobs, channels, resize = pickle.load(sys.stdin.buffer)
-            try:
-                answer = [READ, *(decode(blob, channels, resize).tobytes() for blob in blobs)]
-            except Exception:  # the process that asks finds it again, and says what it is
-                answer = [UNREADABLE]
-            sys.stdout.buffer.writelines(answer)
-            sys.stdout.buffer.flush()
+            count, *form = pickle.load(asked)
+            pixels = [_pixels(pickle.load(asked), *form) for _ in range(count)]
+            read = [x for x in pixels if x is not None]
+            answer.writelines([READ, *read] if len(read) == count else [UNREADABLE])
+            answer.flush()
+
+
+def _pixels(blob: bytes, channels: int, resize: tuple[int, int]) -> bytes | None:
+    """None where it cannot be read: the process that asks finds that again, and says why."""
+    try:
+        return decode(blob, channels, resize).tobytes()
+    except Exception:
+        return None
 
 
 if __name__ == "__main__":
