@@ -1,6 +1,7 @@
 """Tests of names.py, and by way of it of libraries.py and transformer.py."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
 from abstain.embed.names import backbone_named, check_name, found_from_anywhere
+from abstain.embed.small import SMALL
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -290,3 +292,28 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_line_to_install_it(
             backbone_named(name, "image")
     else:
         pytest.skip(f"{module} is installed")
+
+
+@pytest.fixture
+def broken_torchvision(tmp_path, monkeypatch):
+    """One that was built for another torch: transformers then opens no model, nor says why."""
+    why = "raise RuntimeError('operator torchvision::nms does not exist')"
+    (tmp_path / "torchvision.py").write_text(why)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("broken_torchvision")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("hf:vit", "image"), ("st:bert", "text"), ("timm:vit", "image"), ("clip:vit/tag", "image")],
+)
+def test_a_broken_torchvision_is_named_as_what_is_in_the_way(name, kind):
+    with pytest.raises(AbstainError, match=r"torchvision that is installed .*nms.* pip uninstall"):
+        backbone_named(name, kind)
+
+
+@pytest.mark.usefixtures("broken_torchvision")
+def test_a_broken_torchvision_is_in_the_way_of_minilm_too(tmp_path):
+    with pytest.raises(AbstainError, match=r"torchvision that is installed .*nms.* pip uninstall"):
+        SMALL["minilm"].load("small:minilm", tmp_path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
+from abstain.errors import AbstainError
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
@@ -94,6 +96,24 @@ def opened(folder: Path | str) -> tuple[Any, str]:
         folder, use_safetensors=True, output_loading_info=True
     )
     return network.eval(), weights_digest(network, without=about["missing_keys"])
+
+
+def check_torchvision(name: str) -> None:
+    """Raise for a torchvision that cannot be imported: transformers opens no model beside it.
+
+    pip installs it with timm and open_clip, and it may be built for another torch.
+    """
+    try:
+        import_module("torchvision")
+    except ModuleNotFoundError:
+        pass  # timm and open_clip say so; the others do without
+    except (ImportError, RuntimeError) as error:
+        raise AbstainError(
+            f"{name} cannot be opened: the torchvision that is installed cannot be imported "
+            f"({error}); install one that was built for torch {torch.__version__}, or, if neither "
+            "timm nor open_clip is used, run: pip uninstall torchvision",
+            argument="backbone",
+        ) from error
 
 
 def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
