@@ -15,7 +15,7 @@ from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report import write_report
-from abstain.training import trial_folder
+from abstain.training import run, trial, trial_folder
 from abstain.training.comparison import held_out_agreement
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.run_folder import RunFolder
@@ -154,6 +154,16 @@ def test_what_does_not_fit_into_the_budget_is_not_tried(photos, backbone, tmp_pa
     assert trained.finetuning.tuned_agreement is None
     assert re.match(r"not tried: its least number of epochs, 3, takes", trained.finetuning.reason)
     assert train(folder=tmp_path / "a", resume=True).finetuning == trained.finetuning
+
+
+def test_features_and_the_first_training_count_towards_the_budget(photos, backbone, monkeypatch):
+    def after_ten_minutes(*arguments, began, **others):
+        return trial.tried(*arguments, began=began - 600, **others)
+
+    monkeypatch.setattr(run, "tried", after_ten_minutes)
+    trained = train(photos, recipe(epochs=4), backbone=backbone(BLIND), budget="10m")
+    assert trained.finetuning.chosen == "frozen"
+    assert trained.finetuning.reason.endswith("and 0s of the budget are left")
 
 
 def test_fewer_epochs_are_trained_where_all_do_not_fit(photos, backbone):
