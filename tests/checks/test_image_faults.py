@@ -57,6 +57,15 @@ def test_floats_are_measured_as_bytes_are(digits):
     np.testing.assert_allclose(floats.sharpness, bytes_.sharpness, rtol=1e-3)
 
 
+def test_large_images_are_measured_as_small_ones_are():
+    """What a camera sees at twelve megapixels has no sharp edges of a pixel."""
+    small = torch.randint(0, 256, (2, 1, 256, 256), dtype=torch.uint8)
+    large = small.repeat_interleave(3, dim=2).repeat_interleave(3, dim=3)
+    found, expected = measure(large), measure(small)
+    np.testing.assert_allclose(found.sharpness, expected.sharpness, rtol=1e-4)
+    np.testing.assert_allclose(found.brightness, expected.brightness, rtol=1e-4)
+
+
 class Files(list):
     """Encoded images in memory; None stands for one that is missing."""
 
