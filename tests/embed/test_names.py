@@ -294,10 +294,10 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_line_to_install_it(
         pytest.skip(f"{module} is installed")
 
 
-@pytest.fixture
-def broken_torchvision(tmp_path, monkeypatch):
+@pytest.fixture(params=["RuntimeError", "AttributeError"])
+def broken_torchvision(request, tmp_path, monkeypatch):
     """One that was built for another torch: transformers then opens no model, nor says why."""
-    why = "raise RuntimeError('operator torchvision::nms does not exist')"
+    why = f"raise {request.param}('operator torchvision::nms does not exist')"
     (tmp_path / "torchvision.py").write_text(why)
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
