@@ -51,6 +51,13 @@ def test_an_image_encoder_of_transformers_sees_what_transformers_would(tmp_path)
     torch.testing.assert_close(backbone.features(image, CPU), expected, atol=1e-4, rtol=1e-4)
 
 
+def test_images_have_the_size_to_which_transformers_would_cut_them(tmp_path):
+    file = vit(tmp_path) / "preprocessor_config.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps(about | {"size": {"shortest_edge": 20}, "crop_size": 16}))
+    assert backbone_named(f"hf:{tmp_path}", "image").size == 16
+
+
 def test_a_text_encoder_of_transformers_averages_the_words_that_are_there(tmp_path):
     from transformers import AutoTokenizer, BertModel
 

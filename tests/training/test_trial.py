@@ -202,6 +202,16 @@ def test_what_was_said_is_not_tried(photos, backbone, changes):
     assert trained.recipe.finetune == bool(changes.get("finetune"))
 
 
+def test_what_has_no_weights_is_not_tried(photos, tmp_path):
+    path = tmp_path / "mean.py"
+    path.write_text(
+        "import torch\n\nclass Mean(torch.nn.Module):\n    size = 6\n\n"
+        "    def forward(self, images):\n        return images.mean((2, 3))\n"
+    )
+    trained = train(photos, recipe(epochs=2), backbone=f"{path}:Mean", budget="10m")
+    assert trained.finetuning is None
+
+
 def test_texts_are_not_fine_tuned_unasked(tmp_path):
     pytest.importorskip("transformers")
     rows = "".join(f"a good {'film' if k % 2 else 'match'},{k % 2}\n" for k in range(60))
