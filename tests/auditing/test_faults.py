@@ -68,6 +68,13 @@ def test_many_samples_are_not_searched_for_neighbours_by_default():
     assert found.checks.near_duplicate_sets[0].tolist() == [3, 8]  # what is identical costs little
 
 
+def test_neighbours_of_many_samples_are_searched_where_they_are_asked_for(table, monkeypatch):
+    monkeypatch.setattr("abstain.auditing.faults.QUICK", {"cpu": 100, "cuda": 100})
+    by_default, asked = (audit(table, SHORT, check=x).checks for x in (None, ["outliers"]))
+    assert "outlier" not in by_default.issues
+    assert asked.worst("outlier", 1).tolist() == [9]
+
+
 def test_samples_of_the_test_set_are_found_by_default(table, tmp_path):
     rows, label = table
     test = np.random.default_rng(1).normal(size=(40, 12)), label[:40]

@@ -83,6 +83,19 @@ def test_the_page_says_how_fine_tuning_was_chosen_and_how_long_a_fresh_process_t
     assert f"{real} sets with real errors and {len(sets) - real} with planted ones" in TEXT
 
 
+def test_fine_tuning_of_texts_gains_and_loses_what_the_page_says():
+    sets = backbones_page._result("backbones")["sets"]
+    frozen, trained = backbones_page.MINILM, backbones_page.MINILM + backbones_page.TUNED
+    both = {name: (x[frozen], x[trained]) for name, x in sets.items() if trained in x}
+    better = [n for n, (x, y) in both.items() if x["average_precision"] < y["average_precision"]]
+    (worse,) = both.keys() - better
+    assert len(better) == 2
+    assert worse == min(both, key=lambda name: sets[name]["samples"])
+    before, after = both["weak_trec"]
+    assert before["f1"] > after["f1"]
+    assert sets["weak_trec"]["wrong"] > before["rate"] > after["rate"]
+
+
 def test_features_on_disk_cost_what_the_page_says_and_change_no_result():
     both = [x for x in backbones_page._result("embed-scale") if "memory" in x]
     ratios = [x["disk"]["seconds"]["an epoch"] / x["memory"]["seconds"]["an epoch"] for x in both]

@@ -16,6 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import datalab
 import planted_faults
 
+from abstain.auditing.faults import QUICK
+from abstain.checks import cells, classes, duplicates, found, giveaways, groups, neighbours
+
 
 def test_tables_of_the_page_are_what_the_committed_results_give():
     assert datalab.PAGE.read_text(encoding="utf-8") == datalab.page()
@@ -40,6 +43,26 @@ def test_what_the_page_says_of_the_results_holds():
     assert min(f1("blurry", "ours") - f1("blurry", "datalab")) > 0
     assert f1("blurry", "ours").min() > 0.9
     assert [x["datalab"]["f1"] < 0.5 for x in cases if x["fault"] == "blurry"] == [0, 0, 1]
+
+
+def test_the_page_names_the_numbers_by_which_checks_decide():
+    text = datalab.PAGE.read_text(encoding="utf-8")
+    for part in (
+        f"Of more than {QUICK['cpu']:,} samples ({QUICK['cuda']:,} with a GPU)",
+        f"lies {found._FENCE:.1f} interquartile ranges above",
+        f"avoids {giveaways.GIVEN_AWAY:.0%} of the errors of a guess",
+        f"| up to {neighbours.EXACT_UP_TO['cpu']:,} | up to {neighbours.EXACT_UP_TO['cuda']:,} |",
+        f"| up to {neighbours.ALL_UP_TO['cpu']:,} | – | all others, compared in the first "
+        f"{neighbours._COLUMNS} principal components |",
+        f"makes cells of {cells._SIZE}, and a sample is compared with those of the {cells._ASKED}",
+    ):
+        assert part in text, part
+    assert neighbours.EXACT_UP_TO["cuda"] == neighbours.ALL_UP_TO["cuda"]
+    assert duplicates.NEAR == 1 / 2  # "half the distance to the tenth neighbour"
+    assert (neighbours.NEIGHBOURS, neighbours._FEW) == (10, 10)  # "up to ten columns"
+    assert found.FRACTION == 1 / 3  # "less than a third"
+    assert classes.RARE == 1 / 10  # "less than a tenth of an even share"
+    assert groups._TIMES == 2  # "more than twice the share of labels"
 
 
 @pytest.fixture(scope="module")

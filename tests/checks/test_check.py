@@ -69,6 +69,13 @@ def test_without_features_identical_inputs_are_found_and_the_rest_is_said():
     assert "outlier" not in found.issues
 
 
+def test_duplicates_with_one_label_do_not_conflict():
+    data, _ = images_and_features()
+    found = check(data, None, np.zeros(60, int), checks=("duplicates",))
+    assert found.summary == {"near_duplicate": 2, "conflicting_duplicate": 0}
+    assert (found.columns["conflicting_duplicate_score"] == 1).all()
+
+
 def test_ten_samples_are_too_few_for_neighbours():
     data = data_of(torch.rand(10, 3), "table")
     assert check(data, data.inputs).skipped["outliers"] == "there are only 10 samples"

@@ -23,6 +23,7 @@ def test_columns_that_say_the_label_are_named_in_whatever_way_they_say_it():
         half_missing=np.where(rng.random(2000) < 0.5, np.nan, given),
         mostly=np.where(rng.random(2000) < 0.2, rng.integers(4, size=2000), given).astype(float),
         empty=np.full(2000, np.nan),
+        account=given + 4.0 * rng.integers(50, size=2000),  # ten rows of each, too few for a rule
     )
     found = giveaways(table, given, columns)
     assert {x.column for x in found} == {"code", "category", "sorted_number"}

@@ -66,6 +66,15 @@ def test_thin_images_are_measured_too(shape):
     assert (measures.contrast > 0).all()
 
 
+def test_large_images_are_measured_as_small_ones_are():
+    """What a camera sees at twelve megapixels has no sharp edges of a pixel."""
+    small = torch.randint(0, 256, (2, 1, 256, 256), dtype=torch.uint8)
+    large = small.repeat_interleave(3, dim=2).repeat_interleave(3, dim=3)
+    found, expected = measure(large), measure(small)
+    np.testing.assert_allclose(found.sharpness, expected.sharpness, rtol=1e-4)
+    np.testing.assert_allclose(found.brightness, expected.brightness, rtol=1e-4)
+
+
 class Files(list):
     """Encoded images in memory; None stands for one that is missing."""
 

@@ -19,5 +19,18 @@ def test_strangers_are_found_though_five_of_them_are_alike():
     assert (worst >= 1000).sum() >= 9
 
 
+def test_the_rule_is_that_of_datalab():
+    """By the mean cosine distance to the ten nearest, and the fence of its documentation."""
+    rows = rows_of(clusters(size=500)[0])
+    apart = 1 - rows.astype(float) @ rows.T
+    np.fill_diagonal(apart, np.inf)
+    mean = np.sort(apart, axis=1)[:, :10].mean(axis=1)
+    lower, upper = np.percentile(mean, [25, 75])
+    expected = mean > upper + (1 / 0.37 - 1) * (upper - lower)
+    found = outliers(Index.of(rows).neighbours())
+    np.testing.assert_array_equal(found.is_issue, expected)
+    assert 0 < expected.sum() < 50
+
+
 def test_copies_have_no_outliers():
     assert not outliers(Index.of(np.ones((50, 3), np.float32)).neighbours()).is_issue.any()

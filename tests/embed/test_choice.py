@@ -89,3 +89,20 @@ def test_texts_of_a_table_have_a_backbone(monkeypatch, tmp_path):
     choice = choose(load(tickets()))
     assert "held-out labels" in choice.reason
     assert float(choice.reason.split("small:wordllama ")[1].split("%")[0]) > 80
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.005, 5_000), (0.007, 1_024)])
+def test_fewer_samples_are_probed_where_features_take_long(seconds, samples, monkeypatch):
+    two = {"one": SMALL["wordllama"], "other": SMALL["wordllama"]}
+    monkeypatch.setattr("abstain.embed.choice.SMALL", two)
+    monkeypatch.setattr("abstain.embed.names.SMALL", two)
+    monkeypatch.setattr("abstain.embed.choice.seconds_to_embed", lambda x, _: seconds * len(x))
+    probed = []
+
+    def agreement(parts, backbone, *, show):
+        probed.append(len(parts[0]))
+        return 0.5
+
+    monkeypatch.setattr("abstain.embed.choice._agreement", agreement)
+    choose(load(([f"text {k}" for k in range(6_000)], np.arange(6_000) % 2)), budget=60)
+    assert probed == [samples] * 2

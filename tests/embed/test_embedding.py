@@ -68,6 +68,15 @@ def test_only_the_shard_of_a_changed_sample_is_made_again(tmp_path):
     assert len(asked) == 3
 
 
+def test_each_backbone_has_features_of_its_own(tmp_path):
+    def none(parts: list[str], device: torch.device) -> torch.Tensor:
+        return torch.zeros(len(parts), 1)
+
+    for backbone, expected in ((numbers(), [0, 1, 2]), (TextBackbone("no", "no", none), [0] * 3)):
+        found = embed(texts(3), backbone, cache_dir=tmp_path).in_memory()
+        assert found.flatten().tolist() == expected
+
+
 def test_texts_that_differ_in_case_have_features_of_their_own(tmp_path):
     def upper(parts: list[str], device: torch.device) -> torch.Tensor:
         return torch.tensor([[float(part.isupper())] for part in parts])

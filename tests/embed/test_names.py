@@ -1,6 +1,7 @@
 """Tests of names.py, and by way of it of libraries.py and transformer.py."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from tiny_models import bert, vit
 
 from abstain.embed import libraries
 from abstain.embed.names import backbone_named, check_name, found_from_anywhere
+from abstain.embed.small import SMALL
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -48,6 +50,13 @@ def test_an_image_encoder_of_transformers_sees_what_transformers_would(tmp_path)
         network = ViTModel.from_pretrained(tmp_path).eval()
         expected = network(pixel_values=(image / 255 - 0.5) / 0.5).last_hidden_state[:, 0]
     torch.testing.assert_close(backbone.features(image, CPU), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_images_have_the_size_to_which_transformers_would_cut_them(tmp_path):
+    file = vit(tmp_path) / "preprocessor_config.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps(about | {"size": {"shortest_edge": 20}, "crop_size": 16}))
+    assert backbone_named(f"hf:{tmp_path}", "image").size == 16
 
 
 def test_a_text_encoder_of_transformers_averages_the_words_that_are_there(tmp_path):
@@ -354,3 +363,28 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_line_to_install_it(
             backbone_named(name, "image")
     else:
         pytest.skip(f"{module} is installed")
+
+
+@pytest.fixture(params=["RuntimeError", "AttributeError"])
+def broken_torchvision(request, tmp_path, monkeypatch):
+    """One that was built for another torch: transformers then opens no model, nor says why."""
+    why = f"raise {request.param}('operator torchvision::nms does not exist')"
+    (tmp_path / "torchvision.py").write_text(why)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("broken_torchvision")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("hf:vit", "image"), ("st:bert", "text"), ("timm:vit", "image"), ("clip:vit/tag", "image")],
+)
+def test_a_broken_torchvision_is_named_as_what_is_in_the_way(name, kind):
+    with pytest.raises(AbstainError, match=r"torchvision that is installed .*nms.* pip uninstall"):
+        backbone_named(name, kind)
+
+
+@pytest.mark.usefixtures("broken_torchvision")
+def test_a_broken_torchvision_is_in_the_way_of_minilm_too(tmp_path):
+    with pytest.raises(AbstainError, match=r"torchvision that is installed .*nms.* pip uninstall"):
+        SMALL["minilm"].load("small:minilm", tmp_path)

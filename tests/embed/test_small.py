@@ -1,5 +1,6 @@
 import tomllib
 from pathlib import Path
+from pickle import UnpicklingError
 
 import pytest
 import torch
@@ -56,6 +57,19 @@ def test_weights_of_another_content_are_refused(tmp_path, monkeypatch):
     )
     with pytest.raises(AbstainError, match="must be those that were published"):
         package.open("small:forged")
+
+
+def test_weights_are_read_as_numbers_even_where_they_are_code(tmp_path):
+    class Code:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    package = SMALL["efficientnet-lite2"]
+    (tmp_path / "models").mkdir()
+    torch.save(Code(), tmp_path / package.weights)
+    with pytest.raises(UnpicklingError, match="Weights only load failed"):
+        package.load("small:efficientnet-lite2", tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_line_to_install_it():

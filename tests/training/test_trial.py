@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import small_runs as small
 import torch
+from tiny_models import bert
 
 from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report import write_report
-from abstain.training import trial_folder
+from abstain.training import run, trial, trial_folder
 from abstain.training.comparison import held_out_agreement
 from abstain.training.from_recipe import held_out_rows
 from abstain.training.run_folder import RunFolder
@@ -156,6 +157,24 @@ def test_what_does_not_fit_into_the_budget_is_not_tried(photos, backbone, tmp_pa
     assert train(folder=tmp_path / "a", resume=True).finetuning == trained.finetuning
 
 
+def test_features_and_the_first_training_count_towards_the_budget(photos, backbone, monkeypatch):
+    def after_ten_minutes(*arguments, began, **others):
+        return trial.tried(*arguments, began=began - 600, **others)
+
+    monkeypatch.setattr(run, "tried", after_ten_minutes)
+    trained = train(photos, recipe(epochs=4), backbone=backbone(BLIND), budget="10m")
+    assert trained.finetuning.chosen == "frozen"
+    assert trained.finetuning.reason.endswith("and 0s of the budget are left")
+
+
+def test_what_cannot_fit_is_not_even_set_up(photos, backbone, monkeypatch):
+    """To decode all images takes long by itself."""
+    monkeypatch.setattr(trial, "seconds_to_embed", lambda *_: 1e4)
+    monkeypatch.delattr(trial, "set_up")
+    trained = train(photos, recipe(epochs=4), backbone=backbone(BLIND), budget="10m")
+    assert trained.finetuning.reason.startswith("not tried")
+
+
 def test_fewer_epochs_are_trained_where_all_do_not_fit(photos, backbone):
     slow = backbone(BLIND, in_training="time.sleep(0.04)")  # 13 steps an epoch: 20 s at least
     trained = train(photos, recipe(epochs=40), backbone=slow, budget=12)
@@ -181,6 +200,26 @@ def test_what_was_said_is_not_tried(photos, backbone, changes):
     trained = train(photos, recipe(**changes), backbone=backbone(BLIND), budget="10m")
     assert trained.finetuning is None
     assert trained.recipe.finetune == bool(changes.get("finetune"))
+
+
+def test_what_has_no_weights_is_not_tried(photos, tmp_path):
+    path = tmp_path / "mean.py"
+    path.write_text(
+        "import torch\n\nclass Mean(torch.nn.Module):\n    size = 6\n\n"
+        "    def forward(self, images):\n        return images.mean((2, 3))\n"
+    )
+    trained = train(photos, recipe(epochs=2), backbone=f"{path}:Mean", budget="10m")
+    assert trained.finetuning is None
+
+
+def test_texts_are_not_fine_tuned_unasked(tmp_path):
+    pytest.importorskip("transformers")
+    rows = "".join(f"a good {'film' if k % 2 else 'match'},{k % 2}\n" for k in range(60))
+    (tmp_path / "texts.csv").write_text("text,label\n" + rows)
+    network = f"hf:{bert(tmp_path / 'bert')}"
+    trained = train(tmp_path / "texts.csv", recipe(epochs=2), backbone=network, budget="10m")
+    assert trained.finetuning is None
+    assert trained.recipe.finetune is False
 
 
 def test_a_method_that_holds_nothing_out_is_not_tried(photos, backbone):

@@ -4,24 +4,12 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 from torch import Tensor
 
 from abstain.data import LabeledData
@@ -33,6 +21,7 @@ from abstain.embed.backbone import Backbone, TextBackbone
 from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
 from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
 from abstain.errors import AbstainError
+from abstain.support.counting import counting
 from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
@@ -75,7 +64,7 @@ def embed(
     ranges = [range(x, min(x + SHARD, len(data))) for x in range(0, len(data), SHARD)]
     shards: list[Path] = []
     with (
-        _bar(len(data), data.name, backbone.name, show=show) as advance,
+        counting(len(data), f"{data.name} by {backbone.name}", show=show) as advance,
         Decoders(len(data)) as decoders,
         reading_threads() as threads,
         ThreadPoolExecutor(1) as writer,
@@ -152,26 +141,3 @@ def _check_finite(features: Tensor, backbone: str, data: LabeledData, rows: rang
             f"got NaN, infinity or more by {backbone} for sample {data.ids[first]}",
             argument="backbone",
         )
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} samples/s")
-
-
-@contextmanager
-def _bar(total: int, data: str, backbone: str, *, show: bool) -> Iterator[Callable[[int], None]]:
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not (show and console.is_terminal),
-    ) as progress:
-        task = progress.add_task(f"{data} by {backbone}", total=total)
-        yield lambda count: progress.advance(task, count)

@@ -30,6 +30,7 @@ from abstain.embed.backbone import (
 from abstain.embed.cached import LIBRARY_MODULES, cached_folder, modules_of
 from abstain.embed.transformer import (
     check_tokenizer,
+    check_torchvision,
     encoder_of,
     opened,
     quiet_loading,
@@ -42,6 +43,7 @@ from abstain.support.wording import beginning, some
 
 _log = logging.getLogger(__name__)
 _PACKAGES = {"open_clip": "open_clip_torch", "sentence_transformers": "sentence-transformers"}
+_BY_TORCHVISION = ("timm", "open_clip")
 
 
 def from_timm(name: str, model: str, kind: Kind) -> Backbone:
@@ -263,15 +265,16 @@ LIBRARIES: dict[str, Callable[[str, str, Kind], Backbone]] = {
 
 def _library(module: str, name: str) -> Any:  # noqa: ANN401
     package = _PACKAGES.get(module, module)
+    check_torchvision(name)
     try:
         return import_module(module)
     except (ImportError, RuntimeError) as error:
-        # timm and open_clip import torchvision, which fails in its own ways beside a torch that it
-        # was not built for.
         missing = isinstance(error, ModuleNotFoundError) and error.name == module
         why = "which is not installed" if missing else f"which cannot be imported ({error})"
+        beside = f", with a torchvision built for torch {torch.__version__}"
         raise AbstainError(
-            f"{name} needs the package {package}, {why}; run: pip install {package}",
+            f"{name} needs the package {package}, {why}; run: pip install {package}"
+            f"{beside if module in _BY_TORCHVISION else ''}",
             argument="backbone",
         ) from error
 

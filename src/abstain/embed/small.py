@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from abstain.data import Kind
 from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.transformer import encoder_of
+from abstain.embed.transformer import check_torchvision, encoder_of
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 
@@ -118,6 +118,7 @@ def _wordllama(name: str, folder: Path) -> Backbone:
 
 def _minilm(name: str, folder: Path) -> Backbone:
     """MiniLM: a sentence encoder of six layers."""
+    check_torchvision(name)
     sha256 = SMALL["minilm"].sha256
     return encoder_of(folder / "model", name, identity=f"{name}-{sha256[:16]}", window=256)
 

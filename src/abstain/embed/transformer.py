@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
+from abstain.errors import AbstainError
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
@@ -104,6 +106,24 @@ def _positions(network: Any) -> int:  # noqa: ANN401
     padding = getattr(next(named, None), "padding_idx", None)
     most: int = network.config.max_position_embeddings
     return most if padding is None else most - padding - 1
+
+
+def check_torchvision(name: str) -> None:
+    """Raise for a torchvision that cannot be imported: transformers opens no model beside it.
+
+    pip installs it with timm and open_clip, and it may be built for another torch.
+    """
+    try:
+        import_module("torchvision")
+    except ModuleNotFoundError:
+        pass  # timm and open_clip say so; the others do without
+    except Exception as error:  # it fails in its own ways beside another torch
+        raise AbstainError(
+            f"{name} cannot be opened: the torchvision that is installed cannot be imported "
+            f"({error}); install one that was built for torch {torch.__version__}, or, if neither "
+            "timm nor open_clip is used, run: pip uninstall torchvision",
+            argument="backbone",
+        ) from error
 
 
 def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401

@@ -32,6 +32,8 @@ def compared(frozen: float, tuned: float, *, held_out: int, epochs: int) -> Comp
 
     >>> print(compared(0.74, 0.775, held_out=500, epochs=8).reason)
     better than frozen features: predicts 77.5% against 74.0% of 500 held-out labels, 8 epochs
+    >>> compared(0.74, 0.74, held_out=500, epochs=8).chosen
+    'frozen'
     """
     wins = tuned > frozen
     figures = (

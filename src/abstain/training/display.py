@@ -9,13 +9,11 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
+from abstain.support.counting import Rate
 from abstain.training.history import Row
 
 
@@ -25,12 +23,6 @@ class Display(Protocol):
     def __call__(self, kind: str, row: Row, /) -> None:
         """`kind` is "step" or "epoch"."""
         ...
-
-
-class _Speed(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:.0f} steps/s")
 
 
 @contextmanager
@@ -44,7 +36,7 @@ def live_display(
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
-        _Speed(),
+        Rate("steps"),
         TimeRemainingColumn(),
         console=console,
         disable=not (visible and console.is_terminal),

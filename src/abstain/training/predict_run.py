@@ -1,7 +1,7 @@
 """A finished run, opened to predict: it reads sources as it read its training data."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from abstain.data import Encoder, LabeledData, load
 from abstain.data.class_labels import settle
@@ -21,6 +19,7 @@ from abstain.data.readers.splits import canonical
 from abstain.data.source_options import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
+from abstain.support.counting import counting
 from abstain.training.batches import Batches, workers_for
 from abstain.training.network import warn_of_values
 from abstain.training.predictions import Predictions, ScoreName
@@ -208,7 +207,7 @@ class FinishedRun:
         with (
             _judging(self.model),
             torch.inference_mode(),
-            _bar(len(data), data.name, show=show) as advance,
+            counting(len(data), f"predicting {data.name}", show=show) as advance,
         ):
             for batch in batches.in_order():
                 logits = self.model(self.encoder.to_model(batch.inputs))
@@ -227,20 +226,3 @@ def _judging(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module, training in before.items():
             module.training = training
-
-
-@contextmanager
-def _bar(total: int, name: str, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A bar that counts samples and goes away when they are done; silent where nobody watches."""
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not (show and console.is_terminal),
-    ) as progress:
-        task = progress.add_task(f"predicting {name}", total=total)
-        yield lambda count: progress.advance(task, count)

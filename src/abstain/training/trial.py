@@ -64,8 +64,10 @@ class Trial:
 def budget_seconds(budget: float | str | None, device: torch.device) -> float:
     """The time in which fine-tuning may be tried: as given; by default none on a CPU.
 
-    >>> budget_seconds("10m", torch.device("cpu")), budget_seconds(None, torch.device("cpu"))
-    (600.0, 0.0)
+    >>> budget_seconds("5m", torch.device("cpu"))
+    300.0
+    >>> [budget_seconds(None, torch.device(x)) for x in ("cpu", "cuda")]
+    [0.0, 600.0]
     """
     if budget is None:
         return BUDGET if device.type == "cuda" else 0.0
