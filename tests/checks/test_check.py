@@ -78,7 +78,7 @@ def test_duplicates_with_one_label_do_not_conflict():
 
 def test_ten_samples_are_too_few_for_neighbours():
     data = data_of(torch.rand(10, 3), "table")
-    assert check(data, data.inputs).skipped["outliers"] == "there are only 10 samples"
+    assert check(data, data.inputs).skipped["outliers"] == "it takes more than 10 samples, got 10"
 
 
 def test_what_a_person_sees_is_checked_where_the_model_sees_features():

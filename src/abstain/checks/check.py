@@ -202,7 +202,7 @@ class _Asked:
                 argument="features",
             )
         if size <= NEIGHBOURS:
-            raise _CannotError(f"there are only {many(size, 'sample')}")
+            raise _CannotError(f"it takes more than {NEIGHBOURS} samples, got {size}")
         return Index.of(rows_of(self.features))
 
     @cached_property
