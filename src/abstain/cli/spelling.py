@@ -22,6 +22,10 @@ class Command(TyperCommand):
             for name in ("run", "resume", "from_", "out"):
                 if ctx.params.get(name) and f"got {ctx.params[name]}" in error.rule:
                     options.setdefault("folder", options.get(name, name))
+            if ctx.params.get("seed") is not None:  # it stands for each that was not given
+                for name in ("seed_noise", "seed_init", "seed_order"):
+                    if ctx.params.get(name) is None:
+                        options[name] = options["seed"]
             raise AbstainError(in_options(error, options)) from error
 
 
