@@ -23,6 +23,22 @@ def made(error):
     return app
 
 
+def test_a_seed_that_was_given_for_all_is_called_so():
+    app = typer.Typer()
+
+    @app.command(cls=Command)
+    def wait(seed: int | None = None, seed_noise: int | None = None):
+        raise AbstainError("must be whole, got -1", argument="seed_noise")
+
+    for arguments, name in (
+        (["--seed", "-1"], "--seed"),
+        (["--seed-noise", "-1"], "--seed-noise"),
+        (["--seed", "1", "--seed-noise", "-1"], "--seed-noise"),
+    ):
+        with pytest.raises(AbstainError, match=f"^{name} must be whole, got -1$"):
+            app(arguments, standalone_mode=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -226,7 +226,7 @@ TWO = "two.npz"
             "got 3 alone; give their share by --flip",
         ),
         ("blobs.npz --seed-noise 3 --dry-run", "to flip, got 3 alone"),
-        ("blobs.npz --seed -1", "--seed-noise must be in [0, 2³²), whole, got -1"),
+        ("blobs.npz --seed -1", "--seed must be in [0, 2³²), whole, got -1"),
         ("blobs.npz --model resnet-18", "got 'resnet-18'; did you mean resnet18?"),
         ("blobs.npz --model mnist-cnn", "mnist-cnn"),
         ("blobs.npz --model nowhere.py:Net", "model must name a Python file that exists, got"),

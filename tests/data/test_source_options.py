@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
@@ -54,6 +55,15 @@ WRONG = {
 def test_an_option_that_does_not_apply_to_a_source_is_refused(sources, source, option):
     with pytest.raises(DataError, match=rf"^{option} must be left out for .*, got "):
         load(sources[source], **{option: VALUES[option]})
+
+
+@pytest.mark.parametrize(
+    ("source", "remedy"),
+    [(pa.table(FRAME), "give what its to_pandas"), (FRAME.to_dict("list"), "X alone needs")],
+)
+def test_a_table_that_cannot_be_read_is_not_said_to_have_no_columns(source, remedy):
+    with pytest.raises(DataError, match=rf"^source must be .*got (Table|dict); {remedy}"):
+        load(source, label="label")
 
 
 @pytest.mark.parametrize(

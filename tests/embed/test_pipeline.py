@@ -65,6 +65,16 @@ def test_features_of_rows_of_samples_stand_in_order(lazy, wanted):
     assert max(network.sizes) == 32
 
 
+def test_progress_moves_with_every_batch_and_not_only_at_the_end_of_a_row_of_samples():
+    moved = []
+    with reading_threads() as threads:
+        pipeline = Pipeline(
+            Files(100), backbone(Mean()), CPU, threads, Cost(), advance=moved.append
+        )
+        next(pipeline.features([range(100)]))
+    assert moved == [32, 32, 32, 4]
+
+
 def test_the_next_row_of_samples_is_read_while_the_network_works():
     files = Files(64, seconds=0.002)
     with reading_threads() as threads:

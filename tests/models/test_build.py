@@ -144,8 +144,13 @@ def test_an_unknown_name_gets_a_suggestion():
 
 
 def test_words_are_refused_where_there_are_none():
-    with pytest.raises(AbstainError, match="mlp reads numbers"):
+    with pytest.raises(AbstainError, match=r"^model must be lstm .* got 'mlp'"):
         build_model("mlp", input_shape=(4,), num_outputs=3, vocabulary=20)
+
+
+def test_a_network_for_words_says_that_there_are_none():
+    with pytest.raises(AbstainError, match=r"^model must be one that reads numbers, .* got 'lstm'"):
+        build_model("lstm", input_shape=(3, 8, 8), num_outputs=3)
 
 
 # The user's own network.

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from abstain.support.files import publish, publish_text
+from abstain.support.files import in_the_way, publish, publish_text
 
 
 def test_what_fails_halfway_leaves_the_old_file_and_no_trace(tmp_path):
@@ -40,3 +40,12 @@ def test_text_that_utf8_cannot_encode_is_an_error_or_replaced(tmp_path):
         publish_text(tmp_path / "a.txt", "\udc00")
     publish_text(tmp_path / "b.txt", "\udc00", errors="replace")
     assert [x.name for x in tmp_path.iterdir()] == ["b.txt"]
+
+
+def test_what_is_in_the_way_of_a_folder_is_found_before_it_is_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    assert in_the_way(tmp_path / "a" / "b") is None
+    assert in_the_way(tmp_path) is None
+    assert in_the_way(tmp_path / "file" / "b") == tmp_path / "file"
+    monkeypatch.setattr("os.access", lambda place, mode: place != tmp_path)
+    assert in_the_way(tmp_path / "a" / "b") == tmp_path

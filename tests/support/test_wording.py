@@ -19,5 +19,10 @@ def test_all_of_a_few_are_named_and_the_rest_of_many_counted():
     assert some(["", " a"]) == "'', ' a'"
 
 
+def test_of_a_long_item_only_the_beginning_is_named():
+    assert some(["ab " * 1000, "b"]) == f"'{'ab ' * 39}ab…, b"
+    assert did_you_mean("a" * 200, ["a" * 201]) == f"; did you mean {'a' * 201}?"
+
+
 def test_a_noun_agrees_with_its_number():
     assert [many(n, "label") for n in (0, 1, 2)] == ["0 labels", "1 label", "2 labels"]

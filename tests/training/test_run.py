@@ -300,6 +300,15 @@ def test_no_run_is_written_over_and_no_half_made_folder_is_left(tmp_path, monkey
     assert not (tmp_path / "new").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_an_error_before_anything_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda place, mode: False)  # a disk for reading only
+    with pytest.raises(
+        AbstainError, match=r"folder must be .* can be written, got .* takes no new"
+    ):
+        train("no such source", SHORT, folder=tmp_path / "a" / "run")
+    assert not (tmp_path / "a").exists()
+
+
 def test_results_that_cannot_be_written_are_an_error_in_words(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

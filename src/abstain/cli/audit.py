@@ -187,7 +187,7 @@ def _audit(
     if as_json:
         typer.echo(json.dumps({**verdict.summary(), "folder": str(place)}))
         return
-    _print(verdict, report)
+    _print(verdict, report, arguments.get("check") or ())
 
 
 def _without_proposal(verdict: "Audit") -> str:
@@ -200,7 +200,7 @@ def _near(checks: Sequence[str]) -> str:
     return ", ".join(checks).replace("duplicates", "near duplicates")
 
 
-def _print(verdict: "Audit", report: Path) -> None:
+def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     from abstain.auditing.faults import TOO_MANY
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
     from abstain.scores.sampling import answers_needed
@@ -244,6 +244,10 @@ def _print(verdict: "Audit", report: Path) -> None:
         lines["not looked for among so many samples"] = (
             f"{_near(names)}: --check {','.join(names)} does it"
         )
+    skipped = verdict.checks.skipped if verdict.checks else {}
+    shown = verdict.checks.unchecked() if verdict.checks else ()
+    if vain := [f"{x}: {skipped[x]}" for x in asked if x in skipped and x not in shown]:
+        lines["not looked for"] = ", ".join(vain)  # who did not ask does not miss it
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted

@@ -24,6 +24,10 @@ class Command(TyperCommand):
                 path = re.escape(str(ctx.params.get(name) or ""))
                 if path and re.search(rf"got {path}($|[,:;])", error.rule):
                     options.setdefault("folder", options.get(name, name))
+            if ctx.params.get("seed") is not None:  # it stands for each that was not given
+                for name in ("seed_noise", "seed_init", "seed_order"):
+                    if ctx.params.get(name) is None:
+                        options[name] = options["seed"]
             raise AbstainError(in_options(error, options)) from error
 
 

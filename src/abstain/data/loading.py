@@ -258,7 +258,9 @@ def _read_object(source: Source, options: Options) -> LabeledData:
         "must be a name, a path, (X, y), a DataFrame, a torch or a Hugging Face dataset, "
         f"got {type(source).__name__}",
         argument="source",
-        remedy="X alone needs {labelled}",
+        remedy="give what its to_pandas() makes of it"
+        if hasattr(source, "to_pandas")
+        else "X alone needs {labelled}",
         labelled=False,
     )
 

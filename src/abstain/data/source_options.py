@@ -148,6 +148,8 @@ def _form_in_memory(source: object) -> _Form:
     has_labels = isinstance(source, tuple) and len(source) == 2
     inputs = source[0] if isinstance(source, tuple) and has_labels else source
     family = type(inputs).__module__.partition(".")[0]
+    if hasattr(source, "__arrow_c_stream__") or isinstance(source, dict):
+        return _TABLE  # of polars, of Arrow: where no reader takes it, that is what is wrong
     if family not in ("pandas", "datasets"):
         return _IN_MEMORY
     return _LABELLED_FRAME if has_labels else _TABLE

@@ -17,7 +17,7 @@ from abstain.embed.names import AUTO, NONE, backbone_named, check_name
 from abstain.embed.pipeline import Cost
 from abstain.embed.shards import Features
 from abstain.errors import AbstainError
-from abstain.support.files import publish, publish_text
+from abstain.support.files import in_the_way, publish, publish_text
 from abstain.support.optional import require
 
 
@@ -45,6 +45,11 @@ def write_features(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
+    if (wall := in_the_way(folder)) is not None:
+        raise AbstainError(
+            f"must be a folder that can be written, got {folder}: {wall} takes no new files",
+            argument="out",
+        )
     if are_numbers(options.get("features")):
         raise AbstainError(
             "must be a column of images or texts, as features are what is made, got numbers: "

@@ -81,16 +81,14 @@ def embed(
                 else:
                     yield rows
 
-        def write(made: tuple[range, Tensor]) -> int:
+        def write(made: tuple[range, Tensor]) -> None:
             rows, features = made
             _check_finite(features, backbone.name, data, rows)
             write_shard(shards[rows.start // SHARD], features)
-            return len(rows)
 
-        pipeline = Pipeline(data.inputs, backbone, device, threads, cost, decoders)
-        made = pipeline.features(missing())
-        for count in in_order(writer, write, made, _WRITTEN):
-            advance(count)
+        pipeline = Pipeline(data.inputs, backbone, device, threads, cost, decoders, advance)
+        for _ in in_order(writer, write, pipeline.features(missing()), _WRITTEN):
+            pass
     if isinstance(backbone, TextBackbone) and (split := backbone.longer - longer):
         _log.warning(
             "%s of %s %s longer than the window of %s: each is the mean of its parts",

@@ -57,6 +57,7 @@ class Pipeline:
         threads: Read the samples.
         cost: Takes in where the time goes.
         decoders: Decode files of images for a GPU, for which threads alone are too slow.
+        advance: Takes in how many samples every batch held.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class Pipeline:
         threads: ThreadPoolExecutor,
         cost: Cost,
         decoders: Decoders | None = None,
+        advance: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._inputs, self._backbone, self._device = _sized(inputs, backbone), backbone, device
         self._threads, self._cost, self._decoders = threads, cost, decoders
+        self._advance = advance
         self._pinned = device.type == "cuda"
         self._is_image = isinstance(backbone, ImageBackbone)
         self._batch = _BATCH[device.type] if self._is_image else _TEXTS
@@ -83,6 +86,7 @@ class Pipeline:
             with clock.batch(len(samples)):
                 made.append(self._computed(samples).half())
             count += len(samples)
+            self._advance(len(samples))
             if at_end:
                 features, made = torch.cat(made), []
                 yield rows, features

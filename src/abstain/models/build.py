@@ -70,6 +70,12 @@ def _build_known(
     vocabulary: int | None,
 ) -> nn.Module:
     if name in ("lstm", "lstm-attention"):
+        if vectors is None and vocabulary is None:
+            raise AbstainError(
+                f"must be one that reads numbers, as the samples are of shape {input_shape}, got "
+                f"{name!r}, which reads the words of texts; use mlp, or resnet18 for images",
+                argument="model",
+            )
         return TextLSTM(
             num_outputs,
             vectors=vectors,
@@ -79,8 +85,9 @@ def _build_known(
     _check_name(name)
     if vectors is not None or vocabulary is not None:
         raise AbstainError(
-            f"vectors and vocabulary are for texts, and {name} reads numbers; "
-            "use lstm or lstm-attention"
+            f"must be lstm or lstm-attention for the words of texts, got {name!r}, which reads "
+            "numbers",
+            argument="model",
         )
     if name == "mnist-cnn":
         return MnistCNN(num_outputs, input_shape)

@@ -35,3 +35,16 @@ def publish(path: Path, write: Callable[[Path], object]) -> None:
 def publish_text(path: Path, text: str, errors: str = "strict") -> None:
     """Write a text as UTF-8, whole or not at all."""
     publish(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors=errors))
+
+
+def in_the_way(path: Path) -> Path | None:
+    """What is there on the way to a folder and takes no new files; None where it can be made.
+
+    To be asked before long work whose result is to be written there.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as place:
+    ...     in_the_way(Path(place, "a", "b"))
+    """
+    there = next(x for x in (path, *path.absolute().parents) if x.exists())
+    return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else there

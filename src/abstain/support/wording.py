@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 
 SHOWN = 5
 """How many items an error names before it counts the rest."""
+_LONGEST = 120
+"""Characters of an item that it shows: hardly a path is longer, but texts taken for classes are."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -28,7 +30,8 @@ def some(items: Sequence[object], shown: int = SHOWN) -> str:
     >>> some(["a", " b"])
     "a, ' b'"
     """
-    text = ", ".join(_visible(item) for item in items[:shown])
+    words = [_visible(item) for item in items[:shown]]
+    text = ", ".join(x if len(x) <= _LONGEST else beginning(x, _LONGEST) for x in words)
     return text if len(items) <= shown else f"{text} and {len(items) - shown} more"
 
 

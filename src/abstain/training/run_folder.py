@@ -35,7 +35,7 @@ from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.noise import NoiseManifest
 from abstain.scores.ledger import Ledger
-from abstain.support.files import publish_text
+from abstain.support.files import in_the_way, publish_text
 from abstain.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from abstain.training.history import History
 from abstain.training.recipe import Recipe
@@ -53,9 +53,13 @@ class RunFolder:
         self.path = Path(path)
 
     def check_new(self) -> None:
-        """Raise unless the folder is still to be made or empty: no run is written over."""
+        """Raise unless the folder is still to be made or empty: no run is written over.
+
+        Nor is one begun that could not be written: before it stand hours of making features.
+        """
         try:
             taken = self.path.exists() and any(self.path.iterdir())
+            wall = in_the_way(self.path)
         except OSError as error:
             raise AbstainError(
                 f"must be one that can be made, got {self.path}: {error}", argument="folder"
@@ -66,6 +70,11 @@ class RunFolder:
                 argument="folder",
                 remedy="go on with it by {resume}" if (self.path / _ABOUT).exists() else "",
                 resume=True,
+            )
+        if wall is not None:
+            raise AbstainError(
+                f"must be one that can be written, got {self.path}: {wall} takes no new files",
+                argument="folder",
             )
 
     def about(self) -> dict[str, Any]:

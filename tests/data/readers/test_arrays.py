@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 from abstain.data import load, splits
 from abstain.errors import DataError
@@ -71,6 +72,7 @@ def test_a_long_text_costs_only_itself():
         ((np.zeros(4), Y), "X must have two axes"),
         ((np.zeros((0, 2)), np.zeros(0)), "X must hold samples, got none"),
         (([[1], [1, 2], [1], [1]], Y), "X must be rectangular"),
+        (([Image.new("L", (8, 8 + k)) for k in Y], Y), "several shapes; bring them to one shape"),
         ((["a", None, "b", "c"], Y), "objects of other kinds in rows 1"),
         ((["a", np.nan, "b", "c"], Y), "objects of other kinds in rows 1"),
         ((np.zeros((4, 2)), ["x", "cut \ud83d", "x", "y"]), r"must be UTF-8, got cut \\ud83d"),

@@ -211,7 +211,10 @@ def _as_array(inputs: object) -> np.ndarray[Any, Any]:
     try:
         return _plain(inputs)
     except ValueError as error:
-        raise DataError(f"X must be rectangular, got samples of several shapes: {error}") from error
+        raise DataError(
+            "X must be rectangular, got samples of several shapes; bring them to one shape, or "
+            f"give a folder of images, which are scaled when read ({error})"
+        ) from error
 
 
 def _plain(values: object) -> np.ndarray[Any, Any]:
