@@ -48,6 +48,26 @@ def test_features_written_can_be_audited(here, capsys):
     assert code == 0
 
 
+def test_samples_without_labels_have_features_to_predict_by(here, capsys):
+    run("embed", "news.csv", "--out", "out")
+    run("audit", "news.csv", "--features", "out/features.npy", "--epochs", 4, "--out", "audit")
+    new = [
+        "text",
+        *(line.split(",")[0] for line in (here / "news.csv").read_text().split("\n")[1:]),
+    ]
+    (here / "new.csv").write_text("\n".join(new))
+    capsys.readouterr()
+    assert run("embed", "new.csv", "--unlabelled") == 2
+    assert "--backbone must be named for samples without labels" in capsys.readouterr().err
+    words = ("--backbone", "small:wordllama", "--out", "new")
+    assert run("embed", "new.csv", "--unlabelled", *words) == 0
+    assert "Audit by them" not in capsys.readouterr().out
+    assert pq.read_table(here / "new" / "samples.parquet").column_names == ["id"]
+    features = [np.load(here / name / "features.npy") for name in ("out", "new")]
+    np.testing.assert_array_equal(*features)
+    assert run("predict", "audit", "new.csv", "--features", "new/features.npy") == 0
+
+
 def test_the_command_that_comes_next_can_be_pasted(here, capsys):
     (here / "my news.csv").write_text((here / "news.csv").read_text().replace("label", "desk", 1))
     assert run("embed", "my news.csv", "--label", "desk", "--out", "out") == 0

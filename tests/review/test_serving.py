@@ -10,6 +10,7 @@ import uuid
 import httpx
 import numpy as np
 import pytest
+from small_runs import free_port
 
 from abstain import Recipe, audit, review_labels
 from abstain.errors import AbstainError
@@ -44,14 +45,15 @@ def decide(page, row, **answer):
     assert done.status_code == 200, done.text
 
 
-def opened(found, place):
-    return review_labels(found, place, browser=False, wait=False)
+def opened(found, place, port=None):
+    return review_labels(found, place, port=port, browser=False, wait=False)
 
 
 @pytest.mark.parametrize("make", [images, texts, tables])
 def test_data_in_memory_are_shown_and_their_labels_corrected(make, tmp_path):
     found = make()
-    with opened(found, tmp_path / "review") as page:
+    # By default the first free port is taken: another test may take this one when it is free again.
+    with opened(found, tmp_path / "review", port=free_port()) as page:
         about = httpx.get(f"{page.address}api/about").json()
         assert (about["kind"], about["trains"]) == (found.data.kind, False)
         asked = {"who": "ann", "count": 3}

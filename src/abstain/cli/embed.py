@@ -20,6 +20,8 @@ EXAMPLES = """
   abstain embed reviews.csv --backbone st:all-MiniLM-L6-v2 --out features
 
   abstain audit photos/ --features features/features.npy
+
+  abstain embed new/ --unlabelled --backbone small:efficientnet-lite2 --out new-features
 """
 
 
@@ -40,6 +42,14 @@ def embed(
     split: Annotated[
         str, typer.Option(help="train, validation or test.", rich_help_panel=options.DATA)
     ] = "train",
+    unlabelled: Annotated[
+        bool,
+        typer.Option(
+            "--unlabelled",
+            help="SOURCE has no labels: photos in no sub-folders, a table without that column.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = False,
     out: options.Out = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -55,7 +65,7 @@ def embed(
 
     reading = options_given(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
-        skip_bad=skip_bad or None, split=split,
+        skip_bad=skip_bad or None, split=split, labelled=not unlabelled,
     )  # fmt: skip
     place = out or new_folder(source, "features", "features")
     about = write_features(source, backbone or "auto", place, show=not as_json, **reading)
@@ -71,7 +81,7 @@ def embed(
         f"{about['samples']:,} samples by {about['backbone']} ({about['reason']}): "
         f"{about['columns']:,} features each ({made})."
     ]
-    if split == "train":  # an audit is of no other
+    if split == "train" and not unlabelled:  # an audit is of no other
         words = ["abstain", "audit", source, "--features", str(place / "features.npy")]
         words += ["--label", label] if label else []
         words += ["--data-dir", str(data_dir)] if data_dir else []

@@ -26,6 +26,7 @@ def write_features(
     backbone: str,
     folder: Path,
     *,
+    labelled: bool = True,
     show: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def write_features(
         source: What `abstain.data.load` takes.
         backbone: A name, or `auto`.
         folder: New or empty.
+        labelled: False for samples without labels, as those to be predicted.
         show: Show progress, where there is a terminal.
         **options: For `abstain.data.load`.
     """
@@ -42,6 +44,11 @@ def write_features(
     if backbone == NONE:
         raise AbstainError(
             "must name the network that makes the features, got none", argument="backbone"
+        )
+    if backbone == AUTO and not labelled:
+        raise AbstainError(
+            "must be named for samples without labels, by which auto compares, got auto",
+            argument="backbone",
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
@@ -56,7 +63,7 @@ def write_features(
             f"{name_of(options['features'])}",
             argument="features",
         )
-    data = load(source, own_size=True, **options)
+    data = load(source, own_size=True, labelled=labelled, **options)
     if data.kind == "table":
         raise AbstainError(
             f"must hold images or texts, got a table, {data.name}",
@@ -90,8 +97,9 @@ def _write(
     folder: Path, data: LabeledData, features: Features, about: Mapping[str, object]
 ) -> None:
     pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
-    labels = [data.classes[k] for k in data.given.tolist()]
-    table = pa.table({"id": pa.array(data.ids[:], pa.string()), "label": labels})
+    table = pa.table({"id": pa.array(data.ids[:], pa.string())})
+    if data.classes:
+        table = table.append_column("label", [[data.classes[k] for k in data.given.tolist()]])
     try:
         publish(folder / "features.npy", lambda path: _save(features, path))
         publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
