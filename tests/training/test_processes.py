@@ -81,6 +81,7 @@ prepared.choose = lambda *_, **__: Choice(own, "the only one within 1s")
 sources = {"train": (["good", "bad"] * 5, [0, 1] * 5), "test": None, "options": {}}
 found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1, show=False)
 assert found.backbone.name == recipe.backbone == "small:wordllama", own
+state.destroy_process_group()  # or a thread of it may end the process by an abort
 """
     port = small.free_port()
     environments = [os.environ | small.as_torchrun_sets(rank, 2, port) for rank in range(2)]
