@@ -1,6 +1,5 @@
 import re
-
-import pytest
+import time
 
 from abstain.support.counting import counting
 
@@ -18,8 +17,22 @@ def test_a_terminal_shows_how_fast_it_goes_and_how_long_it_will_take(monkeypatch
     assert re.search(r"\d:\d\d:\d\d", shown)
 
 
-@pytest.mark.parametrize("show", [False, True])
-def test_nothing_is_shown_where_nobody_watches(show, capfd):
-    with counting(100, "photos by net", show=show) as advance:
+def test_a_log_gets_a_line_a_minute_and_nothing_of_what_is_done_sooner(monkeypatch, capfd):
+    with counting(100, "photos by net", show=True) as advance:
         advance(100)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr("abstain.support.counting.EVERY", 0.01)
+    with counting(100, "photos by net", show=True) as advance:
+        advance(30)
+        shown = ""
+        while "30/100" not in shown:
+            shown += capfd.readouterr().err
+    assert "photos by net" in shown
+
+
+def test_nothing_is_shown_unasked(monkeypatch, capfd):
+    monkeypatch.setattr("abstain.support.counting.EVERY", 0.01)
+    with counting(100, "photos by net", show=False) as advance:
+        advance(100)
+        time.sleep(0.1)
     assert capfd.readouterr() == ("", "")

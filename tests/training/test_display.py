@@ -15,7 +15,7 @@ def show(console):
     return console.file.getvalue()
 
 
-def test_the_display_shows_progress_on_a_terminal_and_nothing_elsewhere():
+def test_the_display_shows_progress_on_a_terminal_and_nothing_of_a_moment_in_a_log():
     shown = show(Console(file=io.StringIO(), force_terminal=True, width=120))
     for part in ("3/5", "41/100", "loss 1.2000", "accuracy 87.5%", "steps/s"):
         assert part in shown

@@ -1,19 +1,13 @@
-"""What a person sees of a training: bars, loss, speed and time left on a terminal; else nothing."""
+"""What a person sees of a training: a bar, loss, speed and time left."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from abstain.support.counting import Rate
+from abstain.support.counting import Rate, watched
 from abstain.training.history import Row
 
 
@@ -29,19 +23,17 @@ class Display(Protocol):
 def live_display(
     steps: int, epochs: int, *, visible: bool = True, console: Console | None = None
 ) -> Iterator[Display]:
-    """A bar over all steps, with the last epoch's figures; silent where nobody watches."""
-    console = console or Console(stderr=True)
-    progress = Progress(
+    """A bar over all steps, with the last epoch's figures."""
+    with watched(
         TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
         Rate("steps"),
         TimeRemainingColumn(),
+        show=visible,
         console=console,
-        disable=not (visible and console.is_terminal),
-    )
-    with progress:
+    ) as progress:
         task = progress.add_task("train", total=steps, epoch=1, epochs=epochs, figures="")
         after_epoch = ""
 
