@@ -128,6 +128,7 @@ def test_a_file_that_is_missing_or_cannot_be_opened_is_measured_as_unknown(monke
     rng = np.random.default_rng(0)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow raises beyond twice as many
     blobs = [encoded(9, 9, rng), None, encoded(9, 9, rng), encoded(20, 20, rng), b"no image"]
+    blobs += [encoded(9, 9, rng)[:-60], encoded(7, 7, rng)[:-60]]  # headers as of the others
     measures = measure(LazyImages(Files(blobs), 3))
-    assert np.isnan(measures.contrast).tolist() == [False, True, False, True, True]
+    assert np.isnan(measures.contrast).tolist() == [False, True, False, True, True, True, True]
     assert not any(x.is_issue.any() for _, x in image_issues(measures, own_size=True))

@@ -13,6 +13,7 @@ from abstain.checks.found import Floats, Found, low, odd
 from abstain.data import Inputs
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
+from abstain.errors import DataError
 
 _SIDE = 256
 """Pixels to which larger images are scaled: what a camera sees at 12 megapixels looks blurry."""
@@ -103,11 +104,24 @@ def _measured_files(
             of_size.setdefault(images.size(row), []).append(row)
     for (height, width), own in of_size.items():
         scaled = replace(images, channels=1, resize=_scaled_size(height, width))
-        pixels = decoders.images(scaled, own)
+        try:
+            pixels = decoders.images(scaled, own)
+        except DataError:  # one of them breaks off behind its header
+            if not (own := [row for row in own if _can_be_read(scaled, row)]):
+                continue
+            pixels = decoders.images(scaled, own)
         measured = _measured(pixels.to(device).float() / 255, (height, width))
         for name, values in found.items():
             values[[row - rows.start for row in own]] = getattr(measured, name)
     return Measures(**found)
+
+
+def _can_be_read(images: LazyImages, row: int) -> bool:
+    try:
+        images[row]
+    except DataError:
+        return False
+    return True
 
 
 def _scaled_size(height: int, width: int) -> tuple[int, int]:
