@@ -408,8 +408,13 @@ def test_another_name_is_another_person(desk):
     desk.wait_for_selector("#main[aria-busy=false]")
     desk.wait_for_selector(f'body[data-row="{held}"]')  # it was left to whoever comes next
     desk.keyboard.press("z")
-    desk.wait_for_selector("#hint:has-text('Nothing of this visit to undo')")
+    said = "#hint:has-text('Nothing of this visit to undo')"
+    desk.wait_for_selector(said)
+    modules = "Promise.all(['figures', 'state'].map((x) => import(`/static/${x}.js`)))"
+    desk.evaluate(f"{modules}.then(([{{ figures }}, {{ page }}]) => figures(page.status))")
+    assert desk.is_visible(said)  # though figures came after it, as they do soon after a decision
     press(desk, "u")
+    assert not desk.is_visible(said)
     desk.keyboard.press("ArrowLeft")
     desk.wait_for_timeout(200)
     assert row(desk) != first

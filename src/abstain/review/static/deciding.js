@@ -8,6 +8,7 @@ import { show, standing } from "./single.js";
 import { forget, forth } from "./trail.js";
 
 export async function decide(answers, { advance = true } = {}) {
+  say("");
   const revealed = answers.some(({ item }) => item.revealed);
   const by = page.filter.by;
   const mode = page.mode === "verify" ? (revealed ? "verify-seen" : "verify")
@@ -59,6 +60,7 @@ export async function undoEntries(seqs) {
   for (const entry of entries) {
     for (const item of page.trail) if (item.row === entry.row) item.decided = entry.standing;
   }
+  say("");
   page.done = page.done.map((group) => group.filter(({ seq }) => !seqs.includes(seq))).filter((group) => group.length);
   forget();
   standing();

@@ -2,7 +2,7 @@
 
 import { get } from "./server.js";
 import { count } from "./sample.js";
-import { at, complain, page } from "./state.js";
+import { at, complain, hint, page } from "./state.js";
 
 let asking = null;
 export async function watch() {
@@ -31,8 +31,7 @@ export function figures(status) {
     at("unseen-words").textContent = `wrong, not yet seen (${status.is_measured ? "measured, 95%" : "estimated, 90%"})`;
   }
   const training = status.training ?? {};
-  const hint = training.running ? `Training on the corrected labels: ${training.step}.`
+  hint(training.running ? `Training on the corrected labels: ${training.step}.`
     : page.mode === "fix" && !status.pays
-      ? `Of the next 50 labels about ${Math.round(status.next_wrong)} are wrong: going on worst first no longer pays.${status.is_measured ? "" : " Verify a random sample to know what is left."}` : "";
-  at("hint").textContent = hint; at("hint").hidden = !hint;
+      ? `Of the next 50 labels about ${Math.round(status.next_wrong)} are wrong: going on worst first no longer pays.${status.is_measured ? "" : " Verify a random sample to know what is left."}` : "");
 }

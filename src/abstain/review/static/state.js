@@ -15,7 +15,11 @@ export const current = () => page.trail[page.place];
 // While the next label is being fetched, keys decide nothing.
 export function wait(on) { page.waiting = on; at("main").setAttribute("aria-busy", String(on)); }
 
-export function say(text) { const place = at("hint"); place.textContent = text; place.hidden = false; }
+// What is said of something that a person did stays until they do something else; a hint, while it holds.
+let said = "", holds = "";
+function put() { const place = at("hint"); place.textContent = said || holds; place.hidden = !place.textContent; }
+export function say(text) { said = text; put(); }
+export function hint(text) { holds = text; put(); }
 
 export function complain(error) {
   const place = at("trouble");

@@ -2,7 +2,7 @@
 
 import { get, onTrouble } from "./server.js";
 import { count, fill, make, preload } from "./sample.js";
-import { at, complain, current, page, wait } from "./state.js";
+import { at, complain, current, page, say, wait } from "./state.js";
 import { fillGrid } from "./grid.js";
 import { blank, show } from "./single.js";
 import { setFilter } from "./page.js";
@@ -36,7 +36,7 @@ export async function refill() {
 export function forget() { page.ahead = []; ended = false; }
 
 export async function restart(after = null) {
-  page.trail = []; page.place = -1; forget();
+  page.trail = []; page.place = -1; forget(); say("");
   const mine = ++turn;
   wait(true);
   await after;
