@@ -357,7 +357,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here, folder, others):
     settings += ["--precision", "fp32"]
     process = begin(here, *settings, *others, "--out", folder)
     deadline = time.monotonic() + 60
-    while not (here / folder / "last.safetensors").exists():  # the first epoch is done
+    while not (here / folder / "last.safetensors").exists():  # an epoch is done, or 7.5 s are over
         assert time.monotonic() < deadline
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
@@ -370,7 +370,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(here, folder, others):
     assert text == "Interrupted and saved."
     assert command.endswith(shlex.join(["abstain", "train", "--resume", folder, *others]))
     at = load_checkpoint(here / folder / "last.safetensors").part("position")[1]
-    assert 29 <= at["step"] < 12 * 30  # on a busy machine, before the next one has begun
+    assert 0 < at["step"] < 12 * 30
     resumed = subprocess.run(
         command, shell=True, cwd=here, env=ENV, capture_output=True, check=True
     )
