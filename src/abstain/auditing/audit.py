@@ -106,7 +106,7 @@ def audit(
             See `Audit.with_reviewed`.
         folder: Where to keep the run and the verdict; new or empty.
         resume: Go on with the audit in `folder`.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `data_dir`, `skip_bad`, …
 

@@ -47,7 +47,7 @@ def choose(data: LabeledData, *, budget: float = BUDGET, show: bool = False) -> 
         data: Images, texts or a table, whose columns of texts it is for.
         budget: Seconds that the features of all samples may take; of backbones that all take more,
             the fastest is left.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     if data.kind == "table" and not data.texts:
         return Choice(NONE, "the inputs are numbers")

@@ -36,8 +36,8 @@ def write_features(
         source: What `abstain.data.load` takes.
         backbone: A name, or `auto`.
         folder: New or empty.
-        labelled: False for samples without labels, as those to be predicted.
-        show: Show progress, where there is a terminal.
+        labelled: False for samples without labels, such as those to be predicted.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         **options: For `abstain.data.load`.
     """
     check_name(backbone)

@@ -49,7 +49,7 @@ def embed(
         backbone: What to see them by.
         cache_dir: Where features are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         device: Where to compute; a GPU if there is one.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         cost: Takes in where the time went.
     """
     if data.kind != backbone.kind:

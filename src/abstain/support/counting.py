@@ -58,16 +58,16 @@ def watched(
         while not over.wait(EVERY):
             console.print(progress.make_tasks_table(progress.tasks), width=_WIDTH)
 
-    logging = Thread(target=log, daemon=True)
+    lines = Thread(target=log, daemon=True)
     if show and not is_live:
-        logging.start()
+        lines.start()
     try:
         with progress:
             yield progress
     finally:
         over.set()
-        if logging.ident:
-            logging.join()
+        if lines.ident:
+            lines.join()
 
 
 @contextmanager

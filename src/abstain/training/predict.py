@@ -59,7 +59,7 @@ def predict_from(
         compare: Read the labels of the source too, for `agreement` and `aurc`.
         backbone: The name of the run's backbone here, where its weights lie elsewhere than in
             training; they must be the same.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         **options: For `abstain.data.load`: `split`, `label`, `skip_bad`, …. Columns, label column
             and image size are those of the training by default. `features` may name an `.npy`,
             as for the training.

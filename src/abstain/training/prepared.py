@@ -84,7 +84,7 @@ def load_for(
         sources: What the user named, and how to read it.
         backbone: A name, `auto` or `none`.
         budget: Seconds that the features may take, where a backbone is chosen.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     check_name(backbone)
     backbone = found_from_anywhere(backbone)
@@ -120,7 +120,7 @@ def prepare(
         backbone: A name, `auto` or `none`.
         state: The processes that train together.
         budget: Seconds that the features may take, where a backbone is chosen.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     clean = by_all(partial(load_for, sources, backbone, budget=budget, show=show), state)
     # Each timed the backbones by its own clock, which may leave out another one.

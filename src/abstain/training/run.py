@@ -71,7 +71,7 @@ def train(
             `train.coteaching.Pair` of two.
         resume: Go on with the run in `folder`; recipe and source then come from there. Data in
             memory and a model of your own must be given again.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
             `features` may also name an `.npy` with a row of numbers per sample, to be trained on

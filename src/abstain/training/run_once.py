@@ -30,7 +30,7 @@ def run_once(
         setup: All that the training needs.
         place: The folder of the run.
         resumed: Whether it is there already.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         trial: What is to be tried afterwards, for the folder.
     """

@@ -87,7 +87,7 @@ def set_up(
         model: A network of the user's own.
         state: The processes that train together.
         resumed: The folder of the run that is taken up again.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     data = prepared.data
     fitted = partial(prepared.encoder, finetune=bool(recipe.finetune), show=show)

@@ -109,7 +109,7 @@ def tried(
         prepared: The data of both.
         state: The processes that train together.
         began: When the run did, by `time.monotonic`.
-        show: Show progress, where there is a terminal.
+        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
     """
     place = TrialFolder(frozen.folder) if frozen.folder else None
