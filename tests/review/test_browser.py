@@ -504,6 +504,7 @@ def test_the_page_before_and_after_is_shown_as_it_is_meant(browser, photos):
             page.click("dialog a")
         shown = other.value
         shown.on("console", lambda message: page.messages.append(message.text))
+        shown.wait_for_selector("h1")  # a tab that is still being opened cannot be reloaded
         shown.reload()
         assert shown.url.endswith("/before-after")
         shown.wait_for_selector("h1:has-text('of the labels were wrong')")

@@ -287,7 +287,7 @@ def test_folder_keeps_the_last_and_the_best(tmp_path):
 
 
 def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
-    """SIGKILL ten times during saves; what is there each time was once saved, and is not older."""
+    """SIGKILL during saves; what is there each time was once saved, and is not older."""
     script = """
         import os, random, signal, sys, time
         import torch
@@ -300,8 +300,9 @@ def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
             return Checkpoint({"a": torch.full((300_000,), number), "b": torch.tensor(number)},
                               {"number": number})
         save_checkpoint(path, state(0))
-        number, cut_short = 0, 0
-        for attempt in range(10):
+        number, cut_short, kills = 0, 0, 0
+        while kills < 10 or (not cut_short and kills < 100):  # a save is short on some disks
+            kills += 1
             child = os.fork()
             if child == 0:
                 while True:
