@@ -31,7 +31,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from abstain import Recipe, audit
 from abstain.data import load
-from abstain.embed.small import SMALL as PACKAGES
+from abstain.embed.backbones.small import SMALL as PACKAGES
 from abstain.scores.evidence import evidence_from_probabilities
 
 TEXTS = (

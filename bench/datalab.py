@@ -36,8 +36,8 @@ from abstain.checks.check import check
 from abstain.checks.neighbours import ALL_UP_TO, EXACT_UP_TO, Index
 from abstain.data import LabeledData, load
 from abstain.data.contract import NumberedIds
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_named
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT, PAGE = ROOT / "results/datalab.json", ROOT / "docs/checks.md"

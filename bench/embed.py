@@ -26,9 +26,9 @@ from PIL import Image
 
 from abstain import audit
 from abstain.data import load
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_named
-from abstain.embed.pipeline import Cost
+from abstain.embed.store.pipeline import Cost
 
 
 def make_photos(folder, count):

@@ -31,8 +31,8 @@ from abstain import Recipe, audit
 from abstain.data import LabeledData
 from abstain.data.contract import NumberedIds
 from abstain.embed import encoder
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_named
 
 BACKBONE = "small:wordllama"
 EPOCHS, WRONG = 3, 0.1

@@ -19,8 +19,8 @@ from scipy.ndimage import gaussian_filter
 
 from abstain.data import LabeledData, load
 from abstain.data.encoders.table_encoder import TableEncoder
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_named
 
 SHARE = {"near_duplicate": 0.02, "outlier": 0.005, "dark": 0.02, "blurry": 0.02}
 """Of the samples of a set. Outliers are rare: many that are alike would be a class of their own."""

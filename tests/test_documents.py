@@ -23,7 +23,8 @@ from cases import FOLDS
 from verdict_tables import Rows
 
 from abstain.auditing import measured
-from abstain.embed import backbone, finetuning
+from abstain.embed import finetuning
+from abstain.embed.backbones import base as backbone
 from abstain.review import pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt

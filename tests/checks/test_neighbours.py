@@ -5,7 +5,7 @@ from samples_of_checks import clusters
 
 from abstain.checks import neighbours
 from abstain.checks.neighbours import Index, rows_of
-from abstain.embed.shards import SHARD, Features, write_shard
+from abstain.embed.store.shards import SHARD, Features, write_shard
 from abstain.errors import AbstainError
 
 

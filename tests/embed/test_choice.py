@@ -6,8 +6,8 @@ import torch
 from tickets import tickets
 
 from abstain.data import load
+from abstain.embed.backbones.small import SMALL
 from abstain.embed.choice import choose, plain_ground
-from abstain.embed.small import SMALL
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_texts_of_a_table_have_a_backbone(monkeypatch, tmp_path):
     assert choose(load(tickets())).name.startswith("small:")
     second = {**SMALL, "other": SMALL["wordllama"], "wordllama": SMALL["wordllama"]}
     monkeypatch.setattr("abstain.embed.choice.SMALL", second)
-    monkeypatch.setattr("abstain.embed.names.SMALL", second)
+    monkeypatch.setattr("abstain.embed.backbones.names.SMALL", second)
     choice = choose(load(tickets()))
     assert "held-out labels" in choice.reason
     assert float(choice.reason.split("small:wordllama ")[1].split("%")[0]) > 80
@@ -95,7 +95,7 @@ def test_texts_of_a_table_have_a_backbone(monkeypatch, tmp_path):
 def test_fewer_samples_are_probed_where_features_take_long(seconds, samples, monkeypatch):
     two = {"one": SMALL["wordllama"], "other": SMALL["wordllama"]}
     monkeypatch.setattr("abstain.embed.choice.SMALL", two)
-    monkeypatch.setattr("abstain.embed.names.SMALL", two)
+    monkeypatch.setattr("abstain.embed.backbones.names.SMALL", two)
     monkeypatch.setattr("abstain.embed.choice.seconds_to_embed", lambda x, _: seconds * len(x))
     probed = []
 

@@ -7,10 +7,10 @@ import pytest
 
 from abstain import AbstainError
 from abstain.data import inputs, load
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.command import write_features
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_named
-from abstain.embed.shards import Features
+from abstain.embed.store.shards import Features
 
 
 def test_what_was_made_is_said_beside_the_features(tmp_path, monkeypatch):

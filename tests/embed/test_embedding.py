@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 
 from abstain.data import LabeledData, load
-from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
+from abstain.embed.backbones.base import Backbone, ImageBackbone, TextBackbone
 from abstain.embed.embedding import embed
-from abstain.embed.pipeline import Cost
-from abstain.embed.shards import SHARD
+from abstain.embed.store.pipeline import Cost
+from abstain.embed.store.shards import SHARD
 from abstain.errors import AbstainError
 
 

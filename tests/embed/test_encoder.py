@@ -6,8 +6,8 @@ from tiny_models import bert
 
 from abstain import AbstainError
 from abstain.data import load
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
-from abstain.embed.names import backbone_named
 
 
 @pytest.fixture

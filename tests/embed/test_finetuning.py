@@ -15,10 +15,10 @@ from abstain.auditing.audit import audit
 from abstain.data import LabeledData, load
 from abstain.data.encoders.base import LazyEncoded
 from abstain.embed import finetuning
-from abstain.embed.backbone import ImageBackbone, TextBackbone
+from abstain.embed.backbones.base import ImageBackbone, TextBackbone
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuned, FineTuningEncoder
-from abstain.embed.names import backbone_named
 from abstain.errors import AbstainError
 from abstain.training.interrupt import Interrupted
 from abstain.training.loop import Loop

@@ -38,7 +38,7 @@ def test_no_head_knows_the_labels_of_its_fold():
 
 
 def test_features_on_disk_give_the_same(tmp_path):
-    from abstain.embed.shards import Features, write_shard
+    from abstain.embed.store.shards import Features, write_shard
 
     rows, given = clouds(300, 4, 2)
     path = tmp_path / "rows.safetensors"

@@ -5,10 +5,10 @@ from tickets import tickets
 from abstain import DataError
 from abstain.data import fit_encoder, load
 from abstain.embed import joined
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.joined import JoinedEncoder, LazyJoined
-from abstain.embed.names import backbone_named
 
 
 @pytest.fixture(scope="module")

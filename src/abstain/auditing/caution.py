@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abstain.embed.names import AUTO, NONE
+from abstain.embed.backbones.names import AUTO, NONE
 from abstain.scores.held_out import HeldOut
 from abstain.support.wording import many
 

@@ -11,7 +11,7 @@ from abstain.data import LabeledData
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
-from abstain.embed.shards import Features
+from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 from abstain.scores.verdict import Verdict
 from abstain.support.wording import did_you_mean

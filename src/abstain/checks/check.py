@@ -21,7 +21,7 @@ from abstain.checks.outliers import outliers
 from abstain.data import LabeledData
 from abstain.data.inputs import fingerprints
 from abstain.data.readers.images import LazyImages
-from abstain.embed.shards import Features
+from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError, DataError
 from abstain.scores.evidence import Evidence
 from abstain.scores.given import checked_labels

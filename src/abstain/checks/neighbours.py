@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from abstain.checks.cells import PRODUCTS, Cells
 from abstain.checks.found import Floats, Ints
 from abstain.data.inputs import all_finite
-from abstain.embed.shards import Features
+from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 
 _log = logging.getLogger(__name__)

@@ -74,8 +74,8 @@ def show_recipe(
     import torch
 
     from abstain.data import fit_encoder
+    from abstain.embed.backbones.names import NONE
     from abstain.embed.choice import BUDGET
-    from abstain.embed.names import NONE
     from abstain.models import default_model
     from abstain.support.duration import spoken
     from abstain.training.prepared import load_for

@@ -220,7 +220,7 @@ def train(
         )
     if dry_run:
         if test is not None:
-            from abstain.data.source_options import divided
+            from abstain.data.source import divided
 
             reading, _ = divided(reading, source, test)
         show_recipe(source, recipe, reading, budget, as_json=as_json)

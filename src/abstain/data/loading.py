@@ -20,7 +20,7 @@ from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.readers.tabular import read_files, source_name
 from abstain.data.reading import MEMORY_BUDGET, Options
-from abstain.data.source_options import check_fitting, check_images
+from abstain.data.source import check_fitting, check_images
 from abstain.data.weights import is_weight_file, read_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some

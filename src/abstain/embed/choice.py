@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from abstain.data import LabeledData
-from abstain.embed.backbone import Backbone, not_pixels
-from abstain.embed.cached import cached_models
+from abstain.embed.backbones.base import Backbone, not_pixels
+from abstain.embed.backbones.cached import cached_models
+from abstain.embed.backbones.names import NONE, backbone_named
+from abstain.embed.backbones.small import SMALL
 from abstain.embed.embedding import embed, seconds_to_embed
 from abstain.embed.folds import out_of_sample
-from abstain.embed.names import NONE, backbone_named
-from abstain.embed.shards import SHARD
-from abstain.embed.small import SMALL
+from abstain.embed.store.shards import SHARD
 from abstain.errors import AbstainError
 from abstain.support.duration import spoken
 

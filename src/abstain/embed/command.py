@@ -11,11 +11,11 @@ import numpy as np
 from abstain.data import LabeledData, load
 from abstain.data.features import are_numbers, name_of
 from abstain.data.inputs import blocks
+from abstain.embed.backbones.names import AUTO, NONE, backbone_named, check_name
 from abstain.embed.choice import Choice, choose
 from abstain.embed.embedding import embed
-from abstain.embed.names import AUTO, NONE, backbone_named, check_name
-from abstain.embed.pipeline import Cost
-from abstain.embed.shards import Features
+from abstain.embed.store.pipeline import Cost
+from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 from abstain.support.files import in_the_way, publish, publish_text
 from abstain.support.optional import require

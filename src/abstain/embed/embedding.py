@@ -17,9 +17,9 @@ from abstain.data.cache import cache_folder
 from abstain.data.inputs import contents
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import Backbone, TextBackbone
-from abstain.embed.pipeline import Cost, Pipeline, in_order, reading_threads
-from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
+from abstain.embed.backbones.base import Backbone, TextBackbone
+from abstain.embed.store.pipeline import Cost, Pipeline, in_order, reading_threads
+from abstain.embed.store.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
 from abstain.errors import AbstainError
 from abstain.support.counting import counting
 from abstain.support.wording import many

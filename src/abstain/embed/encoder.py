@@ -15,11 +15,11 @@ from abstain.data.encoders import load_encoder
 from abstain.data.encoders.base import FILE, Encoder, LazyEncoded
 from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import Backbone
+from abstain.embed.backbones.base import Backbone
+from abstain.embed.backbones.names import backbone_again
 from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder, as_table
-from abstain.embed.names import backbone_again
 from abstain.errors import AbstainError
 
 

@@ -18,7 +18,7 @@ from abstain.data.inputs import take
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import (
+from abstain.embed.backbones.base import (
     ABSENT,
     Backbone,
     ImageBackbone,
@@ -26,7 +26,7 @@ from abstain.embed.backbone import (
     Transformer,
     check_pixels,
 )
-from abstain.embed.names import backbone_again
+from abstain.embed.backbones.names import backbone_again
 from abstain.errors import AbstainError
 from abstain.support.wording import many
 

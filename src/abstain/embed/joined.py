@@ -13,9 +13,9 @@ from abstain.data.encoders.base import Encoder
 from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.data.inputs import LazyRows, blocks, rows_at
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbone import Backbone
+from abstain.embed.backbones.base import Backbone
+from abstain.embed.backbones.names import backbone_again
 from abstain.embed.embedding import embed
-from abstain.embed.names import backbone_again
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
 

@@ -11,7 +11,7 @@ from abstain.auditing.audit import audit
 from abstain.auditing.result import Audit
 from abstain.auditing.saved import SavedAudit
 from abstain.data import load, splits
-from abstain.embed.names import NONE
+from abstain.embed.backbones.names import NONE
 from abstain.errors import AbstainError
 from abstain.report import write_report
 from abstain.report.export import default_suffix, export_cleaned

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from abstain.auditing.saved import SavedAudit
 from abstain.data import Inputs, LabeledData, load
 from abstain.data.inputs import take
+from abstain.embed.backbones.names import NONE
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
-from abstain.embed.names import NONE
 from abstain.errors import AbstainError, DataError
 from abstain.review.pictures import SMALLEST, picture_of
 from abstain.review.same import Same

@@ -13,8 +13,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
 
-from abstain.embed.backbone import ImageBackbone
-from abstain.embed.pipeline import features_of
+from abstain.embed.backbones.base import ImageBackbone
+from abstain.embed.store.pipeline import features_of
 from abstain.errors import AbstainError
 from abstain.support.optimizers import AdamW
 from abstain.training.task import Task

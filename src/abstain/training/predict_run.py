@@ -16,7 +16,7 @@ from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.data.features import is_feature_file
 from abstain.data.inputs import resident
 from abstain.data.readers.splits import canonical
-from abstain.data.source_options import check_images, fitting
+from abstain.data.source import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.support.counting import counting

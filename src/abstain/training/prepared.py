@@ -9,11 +9,17 @@ from typing import Any
 from accelerate import PartialState
 
 from abstain.data import Encoder, LabeledData, fit_encoder
+from abstain.embed.backbones.names import (
+    AUTO,
+    NONE,
+    backbone_named,
+    check_name,
+    found_from_anywhere,
+)
 from abstain.embed.choice import BUDGET, Choice, choose
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
-from abstain.embed.names import AUTO, NONE, backbone_named, check_name, found_from_anywhere
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.training import coteaching

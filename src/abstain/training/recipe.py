@@ -70,9 +70,9 @@ class Recipe:
     """Samples per step, over all processes together."""
     model: str | None = None
     backbone: str = "auto"
-    """The pretrained network by whose features images and texts are seen: a name (see
-    `abstain.embed.names`), `auto` for the best on this machine, or `none` to learn from scratch,
-    as a named model always does."""
+    """The pretrained network whose features of images and texts are used: a name (see
+    `abstain.embed.backbones.names`), `auto` for the best on this machine, or `none` to learn from
+    scratch, as a named model always does."""
     finetune: bool | None = None
     """Whether the backbone is trained too, at a share of the learning rate of its last layer;
     `Recipe.of` then starts from the settings of `FINETUNE`. None: for images, where the budget

@@ -13,8 +13,8 @@ import torch
 from abstain import noise
 from abstain.data import LabeledData, load, splits
 from abstain.data.features import are_numbers, is_feature_file, name_of
-from abstain.data.source_options import divided, fitting, with_absolute_paths
-from abstain.embed.names import AUTO, NONE
+from abstain.data.source import divided, fitting, with_absolute_paths
+from abstain.embed.backbones.names import AUTO, NONE
 from abstain.errors import AbstainError
 from abstain.support.wording import did_you_mean
 from abstain.training.methods import DEFAULT_METHOD

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
+from abstain.embed.backbones.names import NONE, backbone_named
 from abstain.embed.choice import BUDGET
 from abstain.embed.embedding import seconds_to_embed
 from abstain.embed.finetuning import FineTuningEncoder, is_trainable
-from abstain.embed.names import NONE, backbone_named
 from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
 from abstain.training.agreement import agreed

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
-from abstain.embed import libraries
-from abstain.embed.names import backbone_named, check_name, found_from_anywhere
-from abstain.embed.small import SMALL
+from abstain.embed.backbones import libraries
+from abstain.embed.backbones.names import backbone_named, check_name, found_from_anywhere
+from abstain.embed.backbones.small import SMALL
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")

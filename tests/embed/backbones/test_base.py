@@ -2,7 +2,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from abstain.embed.backbone import ImageBackbone, TextBackbone, splitter, weights_digest
+from abstain.embed.backbones.base import ImageBackbone, TextBackbone, splitter, weights_digest
 from abstain.errors import AbstainError, DataError
 
 

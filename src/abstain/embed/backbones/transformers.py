@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from abstain.embed.backbone import (
+from abstain.embed.backbones.base import (
     ABSENT,
     TextBackbone,
     Transformer,

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from abstain.data import load
-from abstain.data.source_options import divided
+from abstain.data.source import divided
 from abstain.errors import DataError
 
 FRAME = pd.DataFrame({"size": np.arange(8.0), "label": list("abababab")})

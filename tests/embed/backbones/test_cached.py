@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
 from abstain.data import load
-from abstain.embed import cached
-from abstain.embed.cached import cached_folder, cached_models, weights_in
+from abstain.embed.backbones import cached
+from abstain.embed.backbones.cached import cached_folder, cached_models, weights_in
+from abstain.embed.backbones.names import backbone_named
 from abstain.embed.choice import choose
-from abstain.embed.names import backbone_named
 from abstain.errors import AbstainError
 
 

@@ -12,8 +12,8 @@ from PIL import Image
 from abstain.data.readers import decoders as module
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import ImageBackbone, TextBackbone
-from abstain.embed.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
+from abstain.embed.backbones.base import ImageBackbone, TextBackbone
+from abstain.embed.store.pipeline import Cost, Pipeline, features_of, in_order, reading_threads
 
 CPU = torch.device("cpu")
 

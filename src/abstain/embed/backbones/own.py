@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
-from abstain.embed.backbone import (
+from abstain.embed.backbones.base import (
     Backbone,
     ImageBackbone,
     Samples,
@@ -22,7 +22,7 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
-from abstain.embed.transformer import without_truncation
+from abstain.embed.backbones.transformers import without_truncation
 from abstain.errors import AbstainError
 from abstain.models.own import make_own
 from abstain.support.optional import require

@@ -17,7 +17,7 @@ from abstain.data import Inputs
 from abstain.data.inputs import take
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
-from abstain.embed.backbone import Backbone, ImageBackbone, Samples
+from abstain.embed.backbones.base import Backbone, ImageBackbone, Samples
 from abstain.errors import AbstainError
 
 _log = logging.getLogger(__name__)

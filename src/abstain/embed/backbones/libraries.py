@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
-from abstain.embed.backbone import (
+from abstain.embed.backbones.base import (
     ABSENT,
     Backbone,
     ImageBackbone,
@@ -27,8 +27,8 @@ from abstain.embed.backbone import (
     splitter,
     weights_digest,
 )
-from abstain.embed.cached import LIBRARY_MODULES, cached_folder, modules_of
-from abstain.embed.transformer import (
+from abstain.embed.backbones.cached import LIBRARY_MODULES, cached_folder, modules_of
+from abstain.embed.backbones.transformers import (
     check_tokenizer,
     check_torchvision,
     encoder_of,

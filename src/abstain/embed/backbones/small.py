@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
-from abstain.embed.backbone import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.transformer import check_torchvision, encoder_of
+from abstain.embed.backbones.base import Backbone, ImageBackbone, TextBackbone
+from abstain.embed.backbones.transformers import check_torchvision, encoder_of
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from abstain.embed.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
+from abstain.embed.store.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
 from abstain.errors import AbstainError
 
 

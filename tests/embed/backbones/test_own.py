@@ -3,7 +3,7 @@ import pytest
 import torch
 from tiny_models import bert
 
-from abstain.embed.own_backbones import from_onnx, from_python
+from abstain.embed.backbones.own import from_onnx, from_python
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")
@@ -70,7 +70,7 @@ def test_an_onnx_network_for_texts_averages_their_tokens_a_few_texts_at_a_time(
     path = word_vectors(tmp_path, "input_ids")
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 8}')
     backbone = from_onnx("onnx:words", str(path), "text")
-    monkeypatch.setattr("abstain.embed.backbone._TEXTS", 2)
+    monkeypatch.setattr("abstain.embed.backbones.base._TEXTS", 2)
     texts = ["good", "bad good bad good", "bad", "good " * 30 + "bad " * 6]
     expected = [[1, 0], [0.5, 0.5], [0, 1], [5 / 6, 1 / 6]]
     np.testing.assert_allclose(backbone.features(texts, CPU).numpy(), expected, atol=1e-6)

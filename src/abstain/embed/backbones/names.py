@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from abstain.data import Kind
-from abstain.embed.backbone import Backbone, ImageBackbone
-from abstain.embed.libraries import LIBRARIES
-from abstain.embed.own_backbones import from_onnx, from_python
-from abstain.embed.small import SMALL
+from abstain.embed.backbones.base import Backbone, ImageBackbone
+from abstain.embed.backbones.libraries import LIBRARIES
+from abstain.embed.backbones.own import from_onnx, from_python
+from abstain.embed.backbones.small import SMALL
 from abstain.errors import AbstainError, DataError
 from abstain.support.wording import did_you_mean
 

@@ -5,7 +5,7 @@ from pickle import UnpicklingError
 import pytest
 import torch
 
-from abstain.embed.small import SMALL, Package
+from abstain.embed.backbones.small import SMALL, Package
 from abstain.errors import AbstainError
 
 CPU = torch.device("cpu")

@@ -1,0 +1,1 @@
+"""Features on disk: made by pipeline.py, kept in shards.py."""
