@@ -24,6 +24,7 @@ import abstain
 
 PACKAGE = str(Path(abstain.__file__).parent)
 PHOTOS = 60
+HERE = "http://127.0.0.1:8700"
 
 
 class Walk:
@@ -128,8 +129,8 @@ def of_decision(folder: Path) -> Walk:
 
     walk, session = Walk(), Session(folder / "audit")
     try:
-        client = TestClient(make_app(session), base_url="http://127.0.0.1")
-        item = client.get("/api/next", params={"count": 1}).json()["items"][0]
+        client = TestClient(make_app(session), base_url=HERE, headers={"origin": HERE})
+        item = client.get("/api/next", params={"count": 1, "who": "a"}).json()["items"][0]
         answers = [{"row": item["row"], "kind": "label", "label": "cold"}]
         with walk.followed():
             reply = client.post("/api/decide", json={"answers": answers, "who": "a"})

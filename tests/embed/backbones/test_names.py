@@ -1,4 +1,4 @@
-"""Tests of names.py, and by way of it of libraries.py and transformer.py."""
+"""Tests of names.py, and by way of it of libraries.py and transformers.py."""
 
 import json
 import sys
