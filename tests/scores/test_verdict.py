@@ -269,3 +269,49 @@ def test_every_learnt_number_matters():
     for field in fields(Learnt):
         moved = replace(LEARNT, **{field.name: 1.2 * getattr(LEARNT, field.name)})
         assert figures(moved) != figures(LEARNT), field.name
+
+
+@forall(st.integers(0, 2**16), st.integers(0, 40), st.integers(0, 40))
+@settings(max_examples=25, deadline=None)
+def test_without_dropped_samples_the_verdict_is_that_of_a_set_without_them(seed, reviews, drops):
+    evidence, given, wrong = drawn_set(seed, 300)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(300)
+    dropped, reviewed = rows[:drops], rows[drops : drops + reviews].tolist()
+    answers = {row: int(wrong[row]) for row in reviewed}
+    found = judge(evidence, given, 2, answers, dropped=dropped.tolist())
+    stays = np.setdiff1d(np.arange(300), dropped)
+    place = {row: k for k, row in enumerate(stays.tolist())}
+    less = replace(
+        evidence,
+        **{x.name: getattr(evidence, x.name)[stays] for x in fields(evidence)
+           if x.name != "memorised"},
+    )  # fmt: skip
+    alone = judge(less, given[stays], 2, {place[row]: k for row, k in answers.items()})
+    assert found.rate.value == pytest.approx(alone.rate.value)
+    assert found.unseen.high == pytest.approx(alone.unseen.high)
+    assert found.to_check == alone.to_check
+    assert (found.is_label_issue[stays] == alone.is_label_issue).all()
+    assert not found.is_label_issue[dropped].any()
+    assert (found.order[: found.to_check] == stays[alone.order[: alone.to_check]]).all()
+    assert found.per_class[0].low == pytest.approx(alone.per_class[0].low)
+    np.testing.assert_allclose(found.transition, alone.transition, rtol=1e-6)
+
+
+@forall(st.integers(0, 2**16), st.integers(0, 100))
+@settings(max_examples=25, deadline=None)
+def test_an_unsure_answer_only_takes_the_flag_away(seed, count):
+    evidence, given, _ = drawn_set(seed, 300)
+    unsure = np.random.default_rng(seed).permutation(300)[:count].tolist()
+    before, found = judge(evidence, given, 2), judge(evidence, given, 2, unsure=unsure)
+    np.testing.assert_array_equal(found.wrong_probability, before.wrong_probability)
+    assert (found.rate, found.unseen) == (before.rate, before.unseen)
+    assert not found.is_label_issue[unsure].any()
+    assert not set(found.order[: found.to_check].tolist()) & set(unsure)
+    assert found.to_check == 300 - count
+
+
+@pytest.mark.parametrize("name", ["unsure", "dropped"])
+def test_rows_that_are_not_there_cannot_be_unsure_or_dropped(name):
+    with pytest.raises(AbstainError, match=f"{name} must be rows below 4, got 4"):
+        judge(evidence_of(np.zeros(4)), np.zeros(4, int), 2, **{name: [1, 4]})

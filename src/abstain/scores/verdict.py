@@ -8,7 +8,7 @@ order of labels that are still open.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -23,7 +23,8 @@ from abstain.scores.evidence import UNKNOWN, Evidence, Floats
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.interval import Interval
 
-Rows: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Rows: TypeAlias = Mask | npt.NDArray[np.int64] | slice
 
 CONFIDENCE = 0.9
 """How often intervals from the labels alone should cover; they do on held-out data sets."""
@@ -46,16 +47,31 @@ class Verdict:
     curve: Curve
     reviewed: Labels = field(repr=False)
     """(N,) the class that a reviewer gave, or `UNKNOWN`."""
+    unsure: Mask = field(repr=False)
+    """(N,) labels that a reviewer could not decide: open as before, but not to be flagged again."""
+    dropped: Mask = field(repr=False)
+    """(N,) samples that a reviewer took out of the data set: no figure counts them."""
     class_spread: float
 
     def __len__(self) -> int:
         return len(self.given)
 
     @cached_property
-    def is_reviewed(self) -> npt.NDArray[np.bool_]:
-        """(N,) which labels were reviewed."""
-        reviewed: npt.NDArray[np.bool_] = self.reviewed != UNKNOWN
+    def is_reviewed(self) -> Mask:
+        """(N,) which labels a reviewer gave a class."""
+        reviewed: Mask = self.reviewed != UNKNOWN
         return reviewed
+
+    @cached_property
+    def is_open(self) -> Mask:
+        """(N,) labels of the data set without a reviewed class; unsure ones are among them."""
+        is_open: Mask = ~(self.is_reviewed | self.dropped)
+        return is_open
+
+    @cached_property
+    def to_check(self) -> int:
+        """The number of labels that nobody has looked at."""
+        return int((self.is_open & ~self.unsure).sum())
 
     @cached_property
     def found_wrong(self) -> int:
@@ -99,11 +115,12 @@ class Verdict:
 
     @cached_property
     def order(self) -> Labels:
-        """Indices of all samples, the worst label first, reviewed ones at the end."""
-        return ascending(np.where(self.is_reviewed, np.float32(np.inf), -self.logits))
+        """Indices of all samples, the worst label first, those with an answer at the end."""
+        unanswered = self.is_open & ~self.unsure
+        return ascending(np.where(unanswered, -self.logits, np.float32(np.inf)))
 
     @cached_property
-    def is_label_issue(self) -> npt.NDArray[np.bool_]:
+    def is_label_issue(self) -> Mask:
         """(N,) the worst labels nobody reviewed, as many as make the expected F1 the highest.
 
         The expected F1 of the k worst is 2 Σp over these / (k + Σp over all). Where all labels are
@@ -111,7 +128,7 @@ class Verdict:
         is below 0.1 or not above the average.
         """
         flags = np.zeros(len(self), dtype=bool)
-        left = self.order[: len(self) - int(self.is_reviewed.sum())]
+        left = self.order[: self.to_check]
         p = self.wrong_probability[left].astype(np.float64)
         if len(left):
             found = np.cumsum(p)
@@ -123,13 +140,14 @@ class Verdict:
 
     @cached_property
     def rate(self) -> Interval:
-        """The noise rate."""
-        return _scaled(self.expected_among(slice(None)), 1 / len(self))
+        """The noise rate of what is left of the data set."""
+        left = ~self.dropped
+        return _scaled(self.expected_among(left), 1 / max(int(left.sum()), 1))
 
     @cached_property
     def unseen(self) -> Interval:
-        """How many of the labels that nobody reviewed are wrong."""
-        return self.expected_among(~self.is_reviewed)
+        """The number of wrong labels among those without a reviewed class."""
+        return self.expected_among(self.is_open)
 
     def expected_wrong(self, budget: int) -> Interval:
         """How many of the `budget` worst labels that nobody reviewed are expected to be wrong.
@@ -141,9 +159,8 @@ class Verdict:
         >>> 8 < found.expected_wrong(10).value < 10
         True
         """
-        left = len(self) - int(self.is_reviewed.sum())
-        if not 0 <= budget <= left:
-            raise AbstainError(f"must lie in [0, {left}], got {budget}", argument="budget")
+        if not 0 <= budget <= self.to_check:
+            raise AbstainError(f"must lie in [0, {self.to_check}], got {budget}", argument="budget")
         return self.expected_among(self.order[:budget])
 
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
@@ -191,8 +208,9 @@ class Verdict:
     @cached_property
     def per_class(self) -> list[Interval]:
         """Noise rate among the labels given as class j; NaN where no label is j."""
-        order = np.argsort(self.given, kind="stable")
-        ends = np.cumsum(np.bincount(self.given, minlength=self.num_classes))
+        left = np.flatnonzero(~self.dropped)
+        order = left[np.argsort(self.given[left], kind="stable")]
+        ends = np.cumsum(np.bincount(self.given[left], minlength=self.num_classes))
         found = []
         for begin, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
             if begin == end:
@@ -212,8 +230,10 @@ class Verdict:
         wrong = self.wrong_probability.astype(np.float64)
         rival = np.where(self.evidence.rival == UNKNOWN, self.given, self.evidence.rival)
         other = np.where(self.is_reviewed, self.reviewed, rival)
+        right = np.where(self.dropped, 0.0, 1 - wrong)
+        wrong = np.where(self.dropped, 0.0, wrong)
         joint = np.bincount(other * m + self.given, wrong, minlength=m * m)
-        joint += np.bincount(self.given * (m + 1), 1 - wrong, minlength=m * m)
+        joint += np.bincount(self.given * (m + 1), right, minlength=m * m)
         joint = joint.reshape(m, m)
         joint[joint.sum(1) == 0] = np.eye(m)[joint.sum(1) == 0]
         transition: Doubles = joint / joint.sum(1, keepdims=True)
@@ -243,6 +263,9 @@ def judge(
     num_classes: int,
     reviewed: Mapping[int, int] | None = None,
     learnt: Learnt | None = None,
+    *,
+    unsure: Collection[int] = (),
+    dropped: Collection[int] = (),
 ) -> Verdict:
     """Judge labels by the evidence on them, and by those that were reviewed.
 
@@ -252,6 +275,8 @@ def judge(
         num_classes: Number of classes m.
         reviewed: The class that a reviewer gave, by row; however these rows were chosen.
         learnt: The numbers to judge by; by default those that come with the package.
+        unsure: Rows that a reviewer could not decide. P(wrong) stays as estimated.
+        dropped: Rows that a reviewer took out of the data set. They are no evidence on the others.
 
     >>> from abstain.scores.evidence import evidence_from_probabilities
     >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
@@ -285,8 +310,18 @@ def judge(
         num_classes=num_classes,
         curve=curve,
         reviewed=answers,
+        unsure=_mask(unsure, len(labels), "unsure"),
+        dropped=_mask(dropped, len(labels), "dropped"),
         class_spread=learnt.class_spread,
     )
+
+
+def _mask(rows: Collection[int], size: int, name: str) -> Mask:
+    mask = np.zeros(size, bool)
+    if odd := [row for row in rows if not 0 <= row < size]:
+        raise AbstainError(f"must be rows below {size}, got {odd[0]}", argument=name)
+    mask[list(rows)] = True
+    return mask
 
 
 def _scaled(interval: Interval, by: float) -> Interval:
