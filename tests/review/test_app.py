@@ -223,3 +223,15 @@ def test_a_killed_server_loses_no_acknowledged_decision(photos):
         kept = [(x.seq, x.id, x.after.label) for x in store.decisions.entries.values()]
     assert kept == acknowledged
     assert len(kept) == 1000
+
+
+def test_seconds_that_no_browser_measured_are_not_kept(photos, page):
+    with page(photos) as client:
+        rows = [item["row"] for item in upcoming(client)]
+        took = [3.21, -1, "7", True, 1e9]
+        answers = [
+            {"row": row, "kind": "drop", "seconds": x} for row, x in zip(rows, took, strict=True)
+        ]
+        body = {"answers": answers, "who": "ann", "request": "1"}
+        entries = client.post("/api/decide", json=body).json()["entries"]
+        assert [x["seconds"] for x in entries] == [3.2, None, None, None, None]

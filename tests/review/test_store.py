@@ -42,6 +42,21 @@ def test_an_entry_says_who_when_before_and_after(store):
     assert entry.at.endswith("+00:00")
 
 
+def test_the_log_keeps_for_how_long_a_sample_was_looked_at(store):
+    answers = {"1": CAT, "2": DOG}
+    store.decide(answers, who="ann", mode="fix", request="x", seconds={"1": 2.5})
+    with Store(store.path) as again:
+        assert [x.seconds for x in again.decisions.in_order()] == [2.5, None]
+
+
+def test_a_log_without_seconds_gets_them_when_it_is_opened(store):
+    decide(store, "1", CAT)
+    store._connection.execute("ALTER TABLE log DROP COLUMN seconds")
+    with Store(store.path) as again:
+        again.decide({"2": DOG}, who="ann", mode="fix", request="y", seconds={"2": 1.0})
+        assert [x.seconds for x in again.decisions.in_order()] == [None, 1.0]
+
+
 def test_what_was_decided_is_there_when_opened_again(store):
     decide(store, "1", CAT)
     decide(store, "2", Answer("drop"))

@@ -42,6 +42,7 @@ _MODES = ("fix", "verify", "verify-seen", "second", "settle")
 _MOST_ITEMS = 200
 _NAME = 80
 _NOTE = 4_000
+_DAY = 86_400.0  # seconds
 
 
 def make_app(session: Session, *, token: str | None = None, you: str = "") -> Starlette:
@@ -109,9 +110,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     async def decide(request: Request) -> Response:
         body = await _body(request)
-        answers = {
-            _row(session, one.get("row")): _answer(one) for one in _list(body, "answers", dict)
-        }
+        by_row = {_row(session, x.get("row")): x for x in _list(body, "answers", dict)}
+        answers = {row: _answer(one) for row, one in by_row.items()}
         if not answers:
             raise AbstainError("must hold at least one, got none", argument="answers")
         mode = body.get("mode", "fix")
@@ -124,6 +124,9 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             mode=mode,
             request=_text(body, "request", _NAME),
             note=_text(body, "note", _NOTE),
+            seconds={
+                row: took for row, one in by_row.items() if (took := _seconds(one)) is not None
+            },
         )
         return JSONResponse({"entries": entries})
 
@@ -256,6 +259,14 @@ def _share(asked: Mapping[str, str], name: str, default: float) -> float:
         return float(asked.get(name) or default)
     except ValueError:
         raise AbstainError(f"must be a number, got {asked[name]!r}", argument=name) from None
+
+
+def _seconds(one: Mapping[str, Any]) -> float | None:
+    """For how long a sample was looked at; None unless a browser can have measured it."""
+    value = one.get("seconds")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return round(float(value), 1) if 0 <= value <= _DAY else None
 
 
 def _text(body: Mapping[str, Any], name: str, longest: int) -> str:

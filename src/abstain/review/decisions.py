@@ -56,6 +56,8 @@ class Entry:
     after: Answer | None
     note: str
     undoes: int | None
+    seconds: float | None = None
+    """For how long the sample had been looked at; None where that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,6 +155,7 @@ def log_table(decisions: Decisions) -> "pa.Table":
         columns[name] = pa.array([a and a.kind for a in answers], text)
         columns[f"{name}_label"] = pa.array([a and a.label for a in answers], text)
     columns["note"] = pa.array([x.note for x in entries], text)
+    columns["seconds"] = pa.array([x.seconds for x in entries], pa.float64())
     columns["undoes"] = pa.array([x.undoes for x in entries], pa.int64())
     columns["undoes_of"] = pa.array([whose(decisions, x) for x in entries], text)
     columns["holds"] = [decisions.can_undo(x.seq) for x in entries]

@@ -246,7 +246,14 @@ class Session(Standing):
         return {"items": [self.item(r) for r in chosen], "left": left}
 
     def decide(
-        self, answers: Mapping[int, Answer], *, who: str, mode: Mode, request: str, note: str = ""
+        self,
+        answers: Mapping[int, Answer],
+        *,
+        who: str,
+        mode: Mode,
+        request: str,
+        note: str = "",
+        seconds: Mapping[int, float] | None = None,
     ) -> list[dict[str, Any]]:
         """Take decisions; they are on disk when this returns."""
         for answer in answers.values():
@@ -256,8 +263,11 @@ class Session(Standing):
                 )
         by_id = {self.ids[row]: answer for row, answer in answers.items()}
         seen = {self.ids[row]: self.shown.same.mark(row) for row in answers}
+        took = {self.ids[row]: value for row, value in (seconds or {}).items()}
         return self._after(
-            self.store.decide(by_id, who=who, mode=mode, request=request, note=note, seen=seen)
+            self.store.decide(
+                by_id, who=who, mode=mode, request=request, note=note, seen=seen, seconds=took
+            )
         )
 
     def take_note(self, row: int, note: str, *, who: str, request: str) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ CREATE TABLE shared (id TEXT PRIMARY KEY, label TEXT NOT NULL);
 """
 # Logs of earlier versions get it when they are opened.
 _SEEN = "CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, stamp TEXT, digest TEXT)"
+_SECONDS = "ALTER TABLE log ADD COLUMN seconds REAL"
 
 
 class Mark(NamedTuple):
@@ -80,6 +81,9 @@ class Store:
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO about VALUES ('format', ?)", (_FORMAT,))
             self._connection.execute(_SEEN)
+            columns = {x[1] for x in self._connection.execute("PRAGMA table_info(log)")}
+            if columns and "seconds" not in columns:
+                self._connection.execute(_SECONDS)
         if self.about("format") != _FORMAT:
             raise AbstainError(f"{self.path} must be of format {_FORMAT}; it is of another version")
 
@@ -130,11 +134,11 @@ class Store:
 
     def _refresh(self) -> None:
         rows = self._connection.execute(
-            "SELECT seq, at, who, mode, id, before, after, note, undoes FROM log WHERE seq > ? "
-            "ORDER BY seq",
+            "SELECT seq, at, who, mode, id, before, after, note, undoes, seconds FROM log "
+            "WHERE seq > ? ORDER BY seq",
             (self.decisions.last,),
         )
-        for seq, at, who, mode, id_, before, after, note, undoes in rows:
+        for seq, at, who, mode, id_, before, after, note, undoes, seconds in rows:
             self.decisions.add(
                 Entry(
                     seq=seq,
@@ -146,6 +150,7 @@ class Store:
                     after=None if after is None else Answer.read(after),
                     note=note,
                     undoes=undoes,
+                    seconds=seconds,
                 )
             )
 
@@ -158,6 +163,7 @@ class Store:
         request: str,
         note: str = "",
         seen: Mapping[str, Mark] | None = None,
+        seconds: Mapping[str, float] | None = None,
     ) -> list[Entry]:
         """Append decisions, all or none; on disk when this returns.
 
@@ -169,6 +175,7 @@ class Store:
                 it changes nothing.
             note: To go with it.
             seen: By id, by what to know each sample again that was decided on.
+            seconds: By id, for how long a person looked at it, as far as that is known.
         """
         with self._lock:
             with self._writing():
@@ -176,7 +183,8 @@ class Store:
                     self._refresh()  # nobody else appends now: `before` is what holds
                     for id_, answer in answers.items():
                         before = self.decisions.answer(id_)
-                        self._append(who, mode, id_, before, answer, note, None, request)
+                        took = (seconds or {}).get(id_)
+                        self._append(who, mode, id_, before, answer, note, None, request, took)
                     self._connection.executemany(
                         "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
                         [(id_, *mark) for id_, mark in (seen or {}).items()],
@@ -247,10 +255,11 @@ class Store:
         note: str,
         undoes: int | None,
         request: str,
+        seconds: float | None = None,
     ) -> None:
         self._connection.execute(
-            "INSERT INTO log (at, who, mode, id, before, after, note, undoes, request) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO log (at, who, mode, id, before, after, note, undoes, request, seconds) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 datetime.now(UTC).isoformat(timespec="milliseconds"),
                 who,
@@ -261,6 +270,7 @@ class Store:
                 note,
                 undoes,
                 request,
+                seconds,
             ),
         )
 
