@@ -21,7 +21,8 @@ from review_client import decide, upcoming
 
 @pytest.mark.parametrize("path", ["/", "/api/about", "/static/page.js"])
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8700", "127.0.0.1.evil.example", ""]
+    "host",
+    ["evil.example", "evil.example:8700", "127.0.0.1.evil.example", "", "[::1", "127.0.0.1]"],
 )
 def test_another_name_for_this_machine_is_refused(photos, page, path, host):
     with page(photos) as client:
@@ -30,7 +31,14 @@ def test_another_name_for_this_machine_is_refused(photos, page, path, host):
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "null", "http://127.0.0.1:9999", "https://localhost:8700.evil"],
+    [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:9999",
+        "https://localhost:8700.evil",
+        "http://[",
+        "",
+    ],
 )
 def test_requests_of_other_sites_are_refused(photos, page, origin):
     with page(photos) as client:
@@ -90,6 +98,23 @@ def test_the_token_is_asked_for_once_and_then_kept_as_a_cookie(photos, page):
         client.cookies.clear()
         elsewhere = {"host": "192.168.0.7:8700", "origin": "http://192.168.0.7:8700"}
         assert client.get("/", headers=elsewhere).status_code == 401
+
+
+@pytest.mark.parametrize("token", ["a&b#c+d e%f", "schlüssel;, ✓"])
+def test_a_token_may_have_any_characters(photos, page, token):
+    with page(photos, token=token) as client:
+        assert client.get("/", params={"token": token}).status_code == 200
+        assert client.get("/api/about").status_code == 200
+
+
+def test_two_reviews_on_one_host_keep_a_cookie_each(photos, page):
+    """Browsers send the cookies of a host to all of its ports."""
+    with page(photos, token="a-long-secret") as client:
+        here = client.get("/?token=a-long-secret").headers["set-cookie"].partition("=")[0]
+        other = {"host": "127.0.0.1:8701", "origin": "http://127.0.0.1:8701"}
+        there = client.get("/?token=a-long-secret", headers=other).headers["set-cookie"]
+        assert here != there.partition("=")[0]
+        assert "a-long-secret" not in there
 
 
 def test_every_answer_forbids_what_a_page_does_not_need(photos, page):

@@ -76,3 +76,26 @@ def test_a_training_on_corrected_labels_is_an_audit_of_its_own(texts):
         assert next_folder(texts) == texts / "again-2"
     finally:
         session.close()
+
+
+def test_a_folder_may_be_called_as_a_built_in_set_is(tmp_path, monkeypatch):
+    """`abstain audit digits --out digits`, then exports and training, all from beside it."""
+    from abstain.auditing.saved import SavedAudit
+    from abstain.review.export import export_corrected
+    from abstain.review.retrain import retrain
+
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "digits"
+    audit("digits", Recipe(epochs=2, warm_up=1), folder="digits")
+    audit("digits", Recipe(epochs=2, warm_up=1), folder="again")  # beside a folder of that name
+    for place in (folder, tmp_path / "again"):
+        session = Session(place)
+        try:
+            row = session.next_items(Filter(), "ann", 1)["items"][0]["row"]
+            session.decide({row: Answer("drop")}, who="ann", mode="fix", request="drop")
+        finally:
+            session.close()
+        written = export_corrected(SavedAudit.open(place), tmp_path / f"{place.name}.csv")
+        assert written.rows == len(session.ids)
+    found = retrain(folder, folder / "again-1")
+    assert len(found.data) == len(session.ids) - 1

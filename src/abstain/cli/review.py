@@ -8,6 +8,7 @@ import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
@@ -66,7 +67,7 @@ def review(
             name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listening.getsockname()[1]}/"
             if guard is not None:
-                address += f"?token={guard}"
+                address += f"?token={quote(guard, safe='')}"
             console = Console(highlight=False)
             console.print(f"Review: {address}", soft_wrap=True, markup=False)
             console.print("Ctrl-C ends it; every decision is kept.", markup=False)

@@ -248,6 +248,8 @@ def _sources(audit: SavedAudit) -> Mapping[str, Any]:
 
 def folder_of(sources: Mapping[str, Any]) -> Path | None:
     """The image folder that was audited, if it was one."""
+    if sources["train"] in BUILTIN:  # also beside a folder of that name
+        return None
     path = Path(str(sources["train"])).expanduser()
     is_table = path.is_dir() and bool(table_files(path)) and not split_folders(path)
     return path if path.is_dir() and not is_table else None

@@ -1,9 +1,10 @@
 """Who is let in to the review page, and what every answer forbids."""
 
+import hashlib
 import hmac
 import ipaddress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -35,6 +36,8 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
         self._token = token
+        # Not the token itself, which may have characters that no cookie can have.
+        self._pass = None if token is None else hashlib.sha256(token.encode()).hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on; every answer has the headers that keep a page safe."""
@@ -64,7 +67,7 @@ class Guard:
         if not _is_from_here(request):
             return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _split(origin).netloc != host:
             return JSONResponse({"error": "requests of other sites are refused"}, status_code=403)
         if request.method == "POST" and origin is None:
             return JSONResponse({"error": "requests must say their origin"}, status_code=403)
@@ -72,15 +75,16 @@ class Guard:
 
     def _welcome(self, request: Request) -> Response | None:
         """Ask for the token where there is one: once in the address, then as a cookie."""
-        if self._token is None:
+        if self._token is None or self._pass is None:
             return None
+        cookie = _cookie_of(request.headers.get("host", ""))
         given = request.query_params.get("token")
         if given is not None and _same(given, self._token):
             # No redirect: who follows a link in a mail would be led on without the strict cookie.
             answer = HTMLResponse(_LED_ON)
-            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            answer.set_cookie(cookie, self._pass, httponly=True, samesite="strict")
             return answer
-        if _same(request.cookies.get(COOKIE, ""), self._token):
+        if _same(request.cookies.get(cookie, ""), self._pass):
             return None
         return JSONResponse(
             {"error": "open the address that abstain review printed, with its token"},
@@ -96,7 +100,7 @@ def is_known_host(host: str, *, anywhere: bool) -> bool:
     >>> is_known_host("evil.example:8700", anywhere=False)
     False
     """
-    name = urlsplit(f"//{host}").hostname or ""
+    name = _split(f"//{host}").hostname or ""
     if name in LOOPBACK:
         return True
     if not anywhere:
@@ -108,6 +112,20 @@ def is_known_host(host: str, *, anywhere: bool) -> bool:
 
         return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
     return True
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address, all empty if it is none, such as `http://[::1`."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
+
+
+def _cookie_of(host: str) -> str:
+    """A name for each port: browsers send the cookies of a host to all of its ports."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
 
 
 def _is_from_here(request: Request) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from abstain import noise
-from abstain.data import LabeledData, load, splits
+from abstain.data import BUILTIN, LabeledData, load, splits
 from abstain.data.features import are_numbers, is_feature_file, name_of
 from abstain.data.source import divided, fitting, with_absolute_paths
 from abstain.embed.backbones.names import AUTO, NONE
@@ -122,6 +122,8 @@ def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(source, str | os.PathLike):
             return None
         text = os.fspath(source)
+        if isinstance(source, str) and text in BUILTIN:  # also beside a folder of that name
+            return text
         # A relative path must still be found when the run is taken up from elsewhere.
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
 

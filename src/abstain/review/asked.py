@@ -1,0 +1,175 @@
+"""A request of the page, read and checked: rows, names, answers, filters.
+
+Written by hand: a validation library would check the shapes, but not that a row is one of the
+audit or a name a person's, and its messages are not in the form of the others.
+"""
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from starlette.requests import Request
+
+from abstain.errors import AbstainError
+from abstain.review.decisions import Answer
+from abstain.review.queue import STATES, Filter
+from abstain.review.session import Session
+
+LONGEST_NAME = 80
+LONGEST_NOTE = 4_000
+_LONGEST_BODY = 1_000_000
+_DIGITS = 12
+_DAY = 86_400.0  # seconds
+_MODES = ("fix", "verify", "verify-seen", "second", "settle")
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise AbstainError("what is sent must be JSON")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > _LONGEST_BODY:
+            raise AbstainError(f"what is sent must be shorter than {_LONGEST_BODY} bytes")
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        reason = "too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise AbstainError(f"what is sent must be JSON, got: {reason}") from error
+    if not isinstance(body, dict):
+        raise AbstainError("what is sent must be an object")
+    return body
+
+
+def row_of(session: Session, value: object) -> int:
+    """The row of a label: a number in what is sent, digits in an address."""
+    number = _whole(value) if isinstance(value, str) else value
+    if type(number) is not int or not 0 <= number < len(session.ids):
+        raise AbstainError(f"must be that of a label, got {_brief(value)}", argument="row")
+    return number
+
+
+def number_of(asked: Mapping[str, str], name: str, default: int) -> int:
+    """A whole number of an address."""
+    if name not in asked:
+        return default
+    number = _whole(asked[name])
+    if number is None:
+        raise AbstainError(f"must be a whole number, got {_brief(asked[name])}", argument=name)
+    return number
+
+
+def numbers_of(asked: Mapping[str, str], name: str) -> list[int]:
+    """The whole numbers of a list in an address; what is none is left out."""
+    found = (_whole(part) for part in asked.get(name, "").split(","))
+    return [number for number in found if number is not None]
+
+
+def text_of(body: Mapping[str, Any], name: str, longest: int) -> str:
+    """A text, which may be empty unless it names the request."""
+    text = body.get(name, "")
+    if not isinstance(text, str) or len(text) > longest:
+        raise AbstainError(f"must be a text of at most {longest} characters", argument=name)
+    if name == "request" and not text:
+        raise AbstainError("must have a name of its own, got none", argument="request")
+    return text.encode("utf-8", "replace").decode()
+
+
+def list_of(body: Mapping[str, Any], name: str, of: type) -> list[Any]:
+    """A list of one type; True is no number."""
+    values = body.get(name)
+    if not isinstance(values, list) or not all(type(value) is of for value in values):
+        raise AbstainError("must be a list", argument=name)
+    return values
+
+
+def person_of(value: object) -> str:
+    """The name of a person."""
+    name = " ".join(value.split()) if isinstance(value, str) else ""
+    if not name or len(name) > LONGEST_NAME or name == "file":
+        raise AbstainError("must be a name", argument="who", remedy="enter yours")
+    return name.encode("utf-8", "replace").decode()
+
+
+def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """How decisions came about."""
+    mode = body.get("mode", "fix")
+    if mode not in _MODES:
+        raise AbstainError(
+            f"must be one of {', '.join(_MODES)}, got {_brief(mode)}", argument="mode"
+        )
+    return mode
+
+
+def answers_of(
+    session: Session, body: Mapping[str, Any]
+) -> tuple[dict[int, Answer], dict[int, float]]:
+    """Decisions by row, at least one, and for how long each sample was looked at."""
+    by_row = {row_of(session, one.get("row")): one for one in list_of(body, "answers", dict)}
+    if not by_row:
+        raise AbstainError("must hold at least one, got none", argument="answers")
+    seconds = {row: took for row, one in by_row.items() if (took := _seconds(one)) is not None}
+    return {row: _answer(one) for row, one in by_row.items()}, seconds
+
+
+def filter_of(session: Session, asked: Mapping[str, str], who: str) -> Filter:
+    """Which labels to look at."""
+    state = asked.get("state") or "open"
+    if state not in (*STATES, "any"):
+        raise AbstainError(
+            f"must be one of {', '.join(STATES)}, any, got {_brief(state)}", argument="state"
+        )
+    chosen = asked.get("by")
+    given, proposed = (
+        number_of(asked, name, 0) if asked.get(name) else None for name in ("given", "proposed")
+    )
+    return Filter(
+        given=given,
+        proposed=proposed,
+        least=_share(asked, "least", 0.0),
+        most=_share(asked, "most", 1.0),
+        state=state,  # type: ignore[arg-type]
+        rows=session.rows_of(chosen, who) if chosen else None,
+    )
+
+
+def _answer(one: Mapping[str, Any]) -> Answer:
+    kind, label = one.get("kind"), one.get("label")
+    if kind == "label" and isinstance(label, str):
+        return Answer("label", label)
+    if kind in ("unsure", "drop", "skip"):
+        return Answer(kind)
+    raise AbstainError(f"must be label, unsure, drop or skip, got {_brief(kind)}", argument="kind")
+
+
+def _seconds(one: Mapping[str, Any]) -> float | None:
+    """For how long a sample was looked at; None unless a browser can have measured it."""
+    value = one.get("seconds")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return round(float(value), 1) if 0 <= value <= _DAY else None
+
+
+def _share(asked: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        share = float(asked.get(name) or default)
+    except ValueError:
+        share = float("nan")
+    if not isfinite(share):
+        raise AbstainError(f"must be a number, got {_brief(asked[name])}", argument=name)
+    return share
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def _brief(value: object) -> str:
+    """A value as a message shows it; numbers of thousands of digits cannot even be written."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return "what cannot be written"
+    return text if len(text) <= 100 else f"{text[:100]}…"
