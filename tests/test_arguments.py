@@ -7,7 +7,7 @@ import pytest
 
 from abstain import Recipe, audit, train
 from abstain.arguments import typed
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
@@ -26,7 +26,7 @@ CALLS = {
     "cleaned": lambda **wrong: export_cleaned(**{"audit": None, "out": "x.csv", **wrong}),
     "label-studio": lambda **wrong: export_label_studio(None, "x.json", **wrong),
     "report": lambda **wrong: write_report(None, "x.html", **wrong),
-    "open": lambda **wrong: SavedAudit.open(**wrong),
+    "open": lambda **wrong: AuditFolder.open(**wrong),
 }
 
 
@@ -56,9 +56,9 @@ CALLS = {
         ("predict", {"confidence": "x"}, "confidence must be a number, got 'x'"),
         ("predict", {"calibrate_split": "test"}, "calibrate_split needs calibrate, got 'test'"),
         ("predict", {"coverag": 0.5}, "'coverag'; did you mean coverage?"),
-        ("issues", {}, "audit must be of the class SavedAudit, got None"),
-        ("cleaned", {"audit": "run"}, "audit must be of the class SavedAudit, got 'run'"),
-        ("label-studio", {}, "audit must be of the class SavedAudit, got None"),
+        ("issues", {}, "audit must be of the class AuditFolder, got None"),
+        ("cleaned", {"audit": "run"}, "audit must be of the class AuditFolder, got 'run'"),
+        ("label-studio", {}, "audit must be of the class AuditFolder, got None"),
         ("report", {}, "audit must be of the class Audit, got None"),
         ("open", {"folder": 5}, "folder must be a text or a path, got 5"),
     ],

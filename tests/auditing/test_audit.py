@@ -11,7 +11,7 @@ from PIL import Image
 import abstain
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
 from abstain.report import write_report
@@ -38,11 +38,11 @@ def test_a_killed_audit_is_taken_up_to_the_same_verdict(planted):
     for name in ("summary.json", "issues.parquet", "issues.csv"):
         (planted.folder / name).unlink()
     with pytest.raises(AbstainError, match="abstain audit --resume"):
-        SavedAudit.open(planted.folder)
+        AuditFolder.open(planted.folder)
     again = audit(folder=planted.folder, resume=True)
     assert again.noise_rate == planted.noise_rate
     assert (planted.folder / "issues.parquet").read_bytes() == before
-    assert SavedAudit.open(planted.folder).summary["flagged"] == planted.flagged
+    assert AuditFolder.open(planted.folder).summary["flagged"] == planted.flagged
 
 
 def test_a_training_that_is_taken_up_leaves_the_verdict_on_it(planted):
@@ -129,7 +129,7 @@ def test_sizes_survive_a_folder(tmp_path):
     options = {"image_size": (4, 6), "features": str(tmp_path / "x.npy")}
     audit(root, SHORT, folder=tmp_path / "audit", **options)
     assert audit(folder=tmp_path / "audit", resume=True).data.inputs[0].shape == (1, 4, 6)
-    loaded = SavedAudit.open(tmp_path / "audit").load()
+    loaded = AuditFolder.open(tmp_path / "audit").load()
     assert loaded.as_shown.inputs[0].shape == (1, 4, 6)
     assert loaded.inputs.shape == (20, 3)
 
@@ -144,7 +144,7 @@ def test_probabilities_need_no_training(tmp_path):
     assert found.issues["id"].to_pylist()[:9] == [str(k) for k in range(9)]
     assert found.issues["predicted_label"].to_pylist()[:9] == [str(k) for k in true[:9]]
     assert found.noise_rate.low <= 0.1 <= found.noise_rate.high
-    saved = SavedAudit.open(tmp_path / "audit")
+    saved = AuditFolder.open(tmp_path / "audit")
     assert "training" not in saved.summary
     with pytest.raises(AbstainError, match="data in memory"):
         saved.load()
@@ -246,5 +246,5 @@ def test_what_is_only_shown_need_not_be_fit_for_training(tmp_path, form):
     assert len(found.data) == 40
     assert len(found.duplicates) == 0
     write_report(found, tmp_path / "report.html")
-    written = export_cleaned(SavedAudit.open(tmp_path / "audit"), tmp_path / "clean.csv")
+    written = export_cleaned(AuditFolder.open(tmp_path / "audit"), tmp_path / "clean.csv")
     assert written.rows == 40

@@ -3,7 +3,7 @@
 import numpy as np
 
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.report.to_check import export_sample
 from abstain.scores.sampling import Sample, draw
 
@@ -12,7 +12,7 @@ from audits import answer, rows_of, truth_of
 
 def test_reviews_chosen_by_hand_do_not_pass_for_a_random_sample(found, tmp_path):
     truth = truth_of(found)
-    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 60)  # never answered
+    export_sample(AuditFolder.open(found.folder), tmp_path / "to-check.csv", 60)  # never answered
     worst = [found.data.ids[k] for k in found.order[:40].tolist()]
     knows = found.with_reviewed({id_: truth[id_] for id_ in worst[:20]})
     assert knows.measured is None
@@ -35,7 +35,7 @@ def test_reviews_chosen_by_hand_do_not_pass_for_a_random_sample(found, tmp_path)
 
 
 def test_a_few_answers_do_not_take_the_place_of_the_estimate(found, tmp_path):
-    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 60)
+    export_sample(AuditFolder.open(found.folder), tmp_path / "to-check.csv", 60)
     answer(tmp_path / "to-check.csv", truth_of(found), 29)
     few = found.with_reviewed(tmp_path / "to-check.csv")
     assert few.measured is None
@@ -71,7 +71,7 @@ def test_answers_that_were_filled_in_for_the_reviewer_are_not_new(found, tmp_pat
     worst = [found.data.ids[k] for k in found.order[:50].tolist()]
     knows = found.with_reviewed({id_: truth[id_] for id_ in worst})
     knows.write(found.folder)
-    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 100)
+    export_sample(AuditFolder.open(found.folder), tmp_path / "to-check.csv", 100)
     answer(tmp_path / "to-check.csv", truth, 40)
     drawn = [row["id"] for row in rows_of(tmp_path / "to-check.csv")]
     assert set(drawn[40:]) & set(worst)  # known, and beyond what anybody went through
@@ -81,7 +81,7 @@ def test_answers_that_were_filled_in_for_the_reviewer_are_not_new(found, tmp_pat
 
 def test_the_worst_of_a_set_that_was_handed_out_whole_are_no_sample(found, tmp_path):
     truth = truth_of(found)
-    export_sample(SavedAudit.open(found.folder), tmp_path / "to-check.csv", 150)
+    export_sample(AuditFolder.open(found.folder), tmp_path / "to-check.csv", 150)
     worst = [found.data.ids[k] for k in found.order[:60].tolist()]
     assert found.with_reviewed({id_: truth[id_] for id_ in worst}).measured is None
     one_by_one = found
@@ -92,9 +92,9 @@ def test_the_worst_of_a_set_that_was_handed_out_whole_are_no_sample(found, tmp_p
 
 def test_a_sample_that_was_enlarged_meanwhile_counts_whole(found, tmp_path):
     path, truth = tmp_path / "to-check.csv", truth_of(found)
-    export_sample(SavedAudit.open(found.folder), path, 40)
+    export_sample(AuditFolder.open(found.folder), path, 40)
     answer(path, truth)
     knows = found.with_reviewed(path)
-    export_sample(SavedAudit.open(found.folder), tmp_path / "larger.csv", 90)
+    export_sample(AuditFolder.open(found.folder), tmp_path / "larger.csv", 90)
     answer(tmp_path / "larger.csv", truth)
     assert (knows.checked, knows.with_reviewed(tmp_path / "larger.csv").checked) == (40, 90)

@@ -10,7 +10,7 @@ import small_runs as small
 from tickets import tickets
 
 from abstain import AbstainError, Recipe, audit, predict_from, train
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.report.export import export_cleaned
 from abstain.report.page import render
 from abstain.training.interrupt import Interrupted
@@ -96,7 +96,7 @@ def test_all_columns_are_shown_and_exported(source, tmp_path):
     assert "<strong><bdi>comment</bdi></strong>" in render(found)
     frame = pd.read_csv(source)
     cleaned = tmp_path / "cleaned.csv"
-    export_cleaned(SavedAudit.open(tmp_path / "audit"), cleaned)
+    export_cleaned(AuditFolder.open(tmp_path / "audit"), cleaned)
     pd.testing.assert_frame_equal(pd.read_csv(cleaned)[frame.columns[:-1]], frame.iloc[:, :-1])
 
 

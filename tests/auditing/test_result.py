@@ -9,9 +9,9 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import COLUMNS
 from abstain.auditing.reviewed import hand_out, kept_answers, kept_sample
-from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.report.to_check import export_sample
 from abstain.scores.sampling import draw
@@ -27,7 +27,7 @@ def test_in_a_notebook_results_take_a_line(planted):
     )
     assert repr(planted.trained).startswith("<Trained mlp by ")
     assert repr(planted.data) == "<LabeledData digits: 1,442 samples of 10 classes, image>"
-    assert "1,442 labels" in repr(SavedAudit.open(planted.folder))
+    assert "1,442 labels" in repr(AuditFolder.open(planted.folder))
     assert all(len(repr(x)) < 200 for x in (planted, planted.trained, planted.data))
 
 
@@ -87,7 +87,7 @@ def test_a_verdict_that_knows_less_does_not_write_over_answers(found):
 
 def test_a_sample_goes_where_its_answers_go(found, tmp_path):
     path = tmp_path / "to-check.csv"
-    export_sample(SavedAudit.open(found.folder), path, 40)
+    export_sample(AuditFolder.open(found.folder), path, 40)
     answer(path, truth_of(found))
     knows = found.with_reviewed(path)
     knows.write(tmp_path / "copy")

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from abstain.auditing.audit import audit
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import kept_answers, read_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.cli import main
 from abstain.errors import AbstainError
 from abstain.report.export import export_cleaned
@@ -29,7 +29,7 @@ def test_a_corrected_label_is_certain_and_repaired(found, tmp_path):
     assert kept_answers(found.folder).answers == {id_: right}
     for fix in ("relabel", "drop", "weight"):
         target = tmp_path / f"{fix}.npz"
-        export_cleaned(SavedAudit.open(found.folder), target, fix)
+        export_cleaned(AuditFolder.open(found.folder), target, fix)
         with np.load(target) as clean:
             place = clean["ids"].tolist().index(id_)
             assert clean["classes"][clean["y"][place]] == right
@@ -43,7 +43,7 @@ def test_a_corrected_label_is_certain_and_repaired(found, tmp_path):
 @pytest.mark.parametrize("name", ["sample.parquet", "reviewed.parquet"])
 def test_a_damaged_file_is_named_and_its_place_never_written_to(found, tmp_path, name):
     with pytest.raises(AbstainError, match="no file of the source or of the audit"):
-        export_sample(SavedAudit.open(found.folder), found.folder / name, 5)
+        export_sample(AuditFolder.open(found.folder), found.folder / name, 5)
     (found.folder / name).write_bytes(b"junk")
     with pytest.raises(AbstainError, match=f"{name} must be as abstain wrote it"):
         audit(folder=found.folder, resume=True)

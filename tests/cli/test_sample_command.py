@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
 from abstain.report.to_check import export_sample
 
@@ -43,7 +43,7 @@ def test_from_a_sample_to_a_measured_rate(found, tmp_path, capsys):
         answer(to_check, truth)
     # The same sample, with what is known filled in; a larger one goes on where it ended.
     larger = tmp_path / "larger.csv"
-    export_sample(SavedAudit.open(found.folder), larger, 120)
+    export_sample(AuditFolder.open(found.folder), larger, 120)
     assert [row["id"] for row in rows_of(larger)[:80]] == [row["id"] for row in rows_of(to_check)]
     assert sum(row["checked_label"] != "" for row in rows_of(larger)) == 80
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\"'&\x00"
@@ -89,7 +89,7 @@ def audited_blobs(place):
 
 def saved(source, folder, recipe=FLIPPED, **options):
     audit(source, recipe, folder=folder, **options)
-    return SavedAudit.open(folder)
+    return AuditFolder.open(folder)
 
 
 def flagged_ids(found):

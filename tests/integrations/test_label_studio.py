@@ -9,7 +9,7 @@ import pytest
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
 
@@ -20,7 +20,7 @@ FLIPPED = Recipe(epochs=8, warm_up=1, flip=0.2)
 
 def exported(source, place, recipe=FLIPPED, settings=None, **options):
     audit(source, recipe, folder=place / "audit", **options)
-    saved = SavedAudit.open(place / "audit")
+    saved = AuditFolder.open(place / "audit")
     count = export_label_studio(saved, place / "tasks.json", **(settings or {}))
     tasks = json.loads((place / "tasks.json").read_text(encoding="utf-8"))
     assert len(tasks) == count

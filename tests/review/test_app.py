@@ -13,7 +13,7 @@ import time
 import httpx
 import pytest
 
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.review.store import Store
 
 from review_client import decide, upcoming
@@ -192,7 +192,7 @@ def test_the_log_says_what_no_spreadsheet_takes_for_a_formula(photos, page):
     with page(photos) as client:
         decide(client, 0, "dark", who="=cmd|' /C calc'!A0", note='=HYPERLINK("http://evil")')
     out = photos.parent / "out.csv"
-    export_corrected(SavedAudit.open(photos), out)
+    export_corrected(AuditFolder.open(photos), out)
     for path in (out, photos.parent / "out-log.csv"):
         with path.open(newline="", encoding="utf-8") as stream:
             cells = [cell for row in csv.reader(stream) for cell in row]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import kept_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.cli import main
 from abstain.data import load
 from abstain.errors import AbstainError
@@ -45,7 +45,7 @@ PHOTOS = {
 @pytest.fixture
 def reviewed(photos):
     decide(photos, **PHOTOS)
-    return SavedAudit.open(photos)
+    return AuditFolder.open(photos)
 
 
 def test_a_table_has_all_rows_and_what_became_of_them(reviewed, tmp_path):
@@ -71,7 +71,7 @@ def test_a_table_has_all_rows_and_what_became_of_them(reviewed, tmp_path):
 
 def test_the_file_of_the_source_keeps_its_columns_and_gets_a_new_one(texts, tmp_path):
     decide(texts, **{"0": "bad", "1": "bad"})
-    saved = SavedAudit.open(texts)
+    saved = AuditFolder.open(texts)
     export_corrected(saved, tmp_path / "out.parquet")
     table = pq.read_table(tmp_path / "out.parquet").to_pydict()
     assert list(table)[:3] == ["stars", "text", "place"]
@@ -100,13 +100,13 @@ def test_a_class_that_leads_elsewhere_makes_no_folder(photos, tmp_path):
     summary["classes"] = ["../../evil", "light"]
     (photos / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(AbstainError, match="a name that a folder can have"):
-        export_corrected(SavedAudit.open(photos), tmp_path / "out")
+        export_corrected(AuditFolder.open(photos), tmp_path / "out")
     assert not (tmp_path.parent / "evil").exists()
 
 
 def test_what_was_not_reviewed_has_nothing_to_export(photos, tmp_path):
     with pytest.raises(AbstainError, match="must have been reviewed"):
-        export_corrected(SavedAudit.open(photos), tmp_path / "out.csv")
+        export_corrected(AuditFolder.open(photos), tmp_path / "out.csv")
 
 
 def test_label_studio_gets_decisions_as_annotations_and_gives_them_back(reviewed, tmp_path):

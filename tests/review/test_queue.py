@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.review.queue import DECIDED, Filter, Queue
 from abstain.scores.evidence import Evidence
 
@@ -47,7 +47,7 @@ def test_decided_labels_keep_a_place_among_all_for_those_who_look_back():
 
 
 def test_the_worst_labels_come_first_and_to_one_person_each(photos, page):
-    issues = SavedAudit.open(photos).issues.column("id").to_pylist()
+    issues = AuditFolder.open(photos).issues.column("id").to_pylist()
     with page(photos) as client:
         ann, bob = upcoming(client, "ann"), upcoming(client, "bob")
         assert [x["id"] for x in ann + bob] == issues[:10]

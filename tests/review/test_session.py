@@ -126,13 +126,13 @@ def test_undo_of_my_decision_leaves_that_of_another_and_its_name(photos, page):
 
 
 def test_the_log_that_is_exported_says_who_undid_whose(photos, page, tmp_path):
-    from abstain.auditing.saved import SavedAudit
+    from abstain.auditing.folder import AuditFolder
     from abstain.review.export import export_corrected
 
     with page(photos) as client:
         entries = decide(client, 0, "dark", who="ann")
         undo(client, *entries, who="bob")
-    export_corrected(SavedAudit.open(photos), tmp_path / "out.csv")
+    export_corrected(AuditFolder.open(photos), tmp_path / "out.csv")
     rows = rows_of(tmp_path / "out-log.csv")
     assert [(x["who"], x["undoes_of"]) for x in rows] == [("ann", ""), ("bob", "ann")]
 

@@ -1,8 +1,8 @@
 """Decisions of the page and answers from files: neither loses what the other has."""
 
 from abstain.auditing.audit import audit
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import kept_answers
-from abstain.auditing.saved import SavedAudit
 
 from review_client import decide, settled, upcoming
 
@@ -17,7 +17,7 @@ def test_an_answer_that_was_undone_leaves_the_file_of_answers(photos, page):
 
 
 def test_answers_from_elsewhere_are_taken_into_the_log(photos, page):
-    id_ = SavedAudit.open(photos).issues.column("id")[0].as_py()
+    id_ = AuditFolder.open(photos).issues.column("id")[0].as_py()
     audit(folder=photos, resume=True, reviewed={id_: "dark"})
     with page(photos) as client:
         (entry,) = client.get("/api/log").json()["entries"]

@@ -16,7 +16,7 @@ from tickets import WORDS, tickets
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.review.pictures import LARGEST_PICTURE
 from abstain.review.session import Session
@@ -141,7 +141,7 @@ def test_a_row_has_its_texts_and_its_neighbours_by_them(tmp_path, page):
     changed = tickets()
     changed.loc[3, "description"] += "!"
     changed.to_csv(tmp_path / "t.csv", index=False)
-    assert Shown(SavedAudit.open(tmp_path / "audit")).same.fingerprint() != before
+    assert Shown(AuditFolder.open(tmp_path / "audit")).same.fingerprint() != before
 
 
 def test_moved_data_are_refused_and_decisions_kept(tmp_path, page):

@@ -11,7 +11,7 @@ from rich.console import Console
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from abstain.auditing.saved import SavedAudit
+    from abstain.auditing.folder import AuditFolder
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -103,11 +103,11 @@ def export(
             raise AbstainError(
                 f"is not for {fix}", argument=name, remedy="use it with {fix}", fix="relabel"
             )
-    from abstain.auditing.saved import SavedAudit
+    from abstain.auditing.folder import AuditFolder
     from abstain.report.export import SURE_ENOUGH
     from abstain.support.wording import many
 
-    saved = SavedAudit.open(audit)
+    saved = AuditFolder.open(audit)
     from abstain.review.export import export_corrected, to_be_dropped
     from abstain.review.sharing import share_decisions
 
@@ -176,7 +176,7 @@ def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
                 )
 
 
-def _new_file(saved: "SavedAudit", to: str) -> Path:
+def _new_file(saved: "AuditFolder", to: str) -> Path:
     """A name that is not taken: without --out, nothing is written over."""
     from abstain.report.export import default_suffix
 

@@ -37,11 +37,11 @@ def sample(
     checked labels measure the rate to within about 5 points, whatever the noise; an estimate from
     the labels alone cannot promise that. A larger --size later continues the same sample.
     """
-    from abstain.auditing.saved import SavedAudit
+    from abstain.auditing.folder import AuditFolder
     from abstain.report.to_check import export_sample
     from abstain.support.wording import many
 
-    saved = SavedAudit.open(audit)
+    saved = AuditFolder.open(audit)
     place = out or Path(f"{saved.folder.resolve().name}-to-check.csv")
     if out is None and place.exists():
         raise AbstainError(f"{place} exists already", remedy="name another file by {out}", out=None)

@@ -17,8 +17,8 @@ from torch import as_tensor
 
 from abstain import __version__
 from abstain.arguments import typed
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import kept_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.report.samples import data_uri
@@ -35,7 +35,7 @@ _SIDE = 512
 
 @typed()
 def export_label_studio(
-    audit: SavedAudit,
+    audit: AuditFolder,
     out: str | os.PathLike[str],
     *,
     flagged: bool = True,
@@ -119,7 +119,7 @@ def read_label_studio(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _tasks(
-    audit: SavedAudit, data: LabeledData, *, flagged: bool, url: str | None
+    audit: AuditFolder, data: LabeledData, *, flagged: bool, url: str | None
 ) -> list[dict[str, Any]]:
     name, _ = _SHOWN[data.kind]
     row = {id_: k for k, id_ in enumerate(data.ids)}

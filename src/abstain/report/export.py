@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from abstain.arguments import typed
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import OWN_FILES, kept_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.features import SUFFIX, is_feature_file
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
@@ -56,7 +56,7 @@ class Exported:
 
 @typed()
 def export_issues(
-    audit: SavedAudit, out: str | os.PathLike[str], *, flagged: bool = False
+    audit: AuditFolder, out: str | os.PathLike[str], *, flagged: bool = False
 ) -> Exported:
     """The table of issues as CSV or Parquet, by the ending of the name."""
     target = Path(out)
@@ -87,7 +87,7 @@ def with_answers(issues: "pa.Table", answers: Mapping[str, str]) -> "pa.Table":
 
 @typed()
 def export_cleaned(
-    audit: SavedAudit,
+    audit: AuditFolder,
     out: str | os.PathLike[str],
     fix: Fix = "relabel",
     *,
@@ -204,7 +204,7 @@ def default_suffix(source: str, inputs: str) -> str:
     return ".npz" if no_files and inputs == "image" else ".csv"
 
 
-def check_own_files(audit: SavedAudit, target: Path) -> None:
+def check_own_files(audit: AuditFolder, target: Path) -> None:
     """Refuse to write over the data that were audited, or over files of the audit."""
     sources = _sources(audit)
     own = [Path(str(sources["train"])), *source_files(sources), *audit.folder.iterdir()]
@@ -241,7 +241,7 @@ def _features_of_kept(
     return str(beside)
 
 
-def _sources(audit: SavedAudit) -> Mapping[str, Any]:
+def _sources(audit: AuditFolder) -> Mapping[str, Any]:
     sources: Mapping[str, Any] = audit.summary["sources"]
     return sources
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import kept_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import label_column
@@ -42,7 +42,7 @@ class Repaired:
 
 
 def repair(
-    audit: SavedAudit,
+    audit: AuditFolder,
     data: LabeledData,
     fix: str,
     min_confidence: float,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abstain.arguments import typed
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import (
     ANSWER,
     ID,
@@ -16,7 +17,6 @@ from abstain.auditing.reviewed import (
     hand_out,
     kept_answers,
 )
-from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @typed()
-def export_sample(audit: SavedAudit, out: str | os.PathLike[str], size: int) -> Exported:
+def export_sample(audit: AuditFolder, out: str | os.PathLike[str], size: int) -> Exported:
     """Write labels to check, drawn at random, as CSV or Parquet.
 
     The first are drawn once for an audit: a larger size goes on where a smaller one ended. Answers
@@ -82,7 +82,7 @@ def _check_answers(target: Path, known: Mapping[str, str]) -> None:
         )
 
 
-def _inputs(audit: SavedAudit, drawn: list[str], place: Path) -> dict[str, "pa.ChunkedArray"]:
+def _inputs(audit: AuditFolder, drawn: list[str], place: Path) -> dict[str, "pa.ChunkedArray"]:
     """What a person has to see to check a label; nothing of data in memory, or of bare images."""
     sources = audit.summary["sources"]
     if sources["train"] is None:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from abstain import __version__
 from abstain.arguments import typed
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.report.markup import environment
@@ -80,7 +80,7 @@ class Comparison:
     """What makes the comparison doubtful, if anything."""
 
 
-def lines_of(standing: Standing, after: SavedAudit | None) -> list[Line]:
+def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
     """The figures, as far as they are known.
 
     Args:
@@ -150,7 +150,7 @@ def compare(
         after: Folder of the audit of what `abstain export --to cleaned --fix reviewed` wrote.
         data: What was audited before, where that lay in memory.
     """
-    first, second = SavedAudit.open(before), SavedAudit.open(after)
+    first, second = AuditFolder.open(before), AuditFolder.open(after)
     log = first.folder / FILE
     # Answers that came by a file need no log; none is left behind for them.
     store = Store(log if log.exists() else Path(":memory:"))
@@ -174,7 +174,7 @@ def compare(
         )
 
 
-def _caution(before: SavedAudit, after: SavedAudit, expected: int) -> str:
+def _caution(before: AuditFolder, after: AuditFolder, expected: int) -> str:
     """What makes the comparison doubtful: other labels, another training."""
     got, words = int(after.summary["samples"]), []
     if got != expected:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.arguments import typed
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.kept_evidence import kept_evidence
-from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.report.export import (
@@ -65,7 +65,7 @@ class Corrected:
         return [self.ids[row] for row in np.flatnonzero(~self.keep).tolist()]
 
 
-def corrected(audit: SavedAudit, decisions: Decisions) -> Corrected:
+def corrected(audit: AuditFolder, decisions: Decisions) -> Corrected:
     """What the decisions make of the labels."""
     ids, classes = audit.weights.column("id").to_pylist(), list(audit.summary["classes"])
     _, given = kept_evidence(audit.folder)
@@ -94,7 +94,7 @@ def to_be_dropped(folder: Path) -> list[str]:
 
 @typed()
 def export_corrected(
-    audit: SavedAudit, out: str | os.PathLike[str], *, copies: bool = False
+    audit: AuditFolder, out: str | os.PathLike[str], *, copies: bool = False
 ) -> Exported:
     """Write the corrected labels, and beside them the log.
 
@@ -162,7 +162,7 @@ def log_table(decisions: Decisions) -> "pa.Table":
     return pa.table(columns)
 
 
-def _table(audit: SavedAudit, found: Corrected, decisions: Decisions, place: Path) -> "pa.Table":
+def _table(audit: AuditFolder, found: Corrected, decisions: Decisions, place: Path) -> "pa.Table":
     """All rows, those of the source where it has some, with what became of their labels."""
     pa = require("pyarrow", "a table")
     table = _rows(audit, found, place)
@@ -184,7 +184,7 @@ def _table(audit: SavedAudit, found: Corrected, decisions: Decisions, place: Pat
     return table
 
 
-def _rows(audit: SavedAudit, found: Corrected, place: Path) -> "pa.Table":
+def _rows(audit: AuditFolder, found: Corrected, place: Path) -> "pa.Table":
     pa = require("pyarrow", "a table")
     sources = audit.summary["sources"]
     names = np.array(found.classes, dtype=object)
@@ -213,7 +213,7 @@ def _rows(audit: SavedAudit, found: Corrected, place: Path) -> "pa.Table":
     )
 
 
-def _folder(audit: SavedAudit, found: Corrected, target: Path, *, copies: bool) -> int:
+def _folder(audit: AuditFolder, found: Corrected, target: Path, *, copies: bool) -> int:
     """Images under the folder of their corrected class; how many."""
     source = folder_of(audit.summary["sources"])
     if audit.summary["inputs"] != "image" or source is None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from abstain.auditing.audit import audit
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import Audit
-from abstain.auditing.saved import SavedAudit
 from abstain.data import load, splits
 from abstain.embed.backbones.names import NONE
 from abstain.errors import AbstainError
@@ -31,7 +31,7 @@ def retrain(folder: Path, place: Path) -> Audit:
         place: A new folder for both.
     """
     share_decisions(folder)
-    before = SavedAudit.open(folder)
+    before = AuditFolder.open(folder)
     about = RunFolder(folder).about()
     sources = recalled(before.summary["sources"])
     place.mkdir(parents=True)

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.arguments import typed
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import Audit
 from abstain.auditing.reviewed import kept_answers
-from abstain.auditing.saved import SavedAudit
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
@@ -87,7 +87,7 @@ class Review:
 
     def _corrected(self) -> Corrected:
         with Store(self.folder / FILE) as store:
-            return corrected(SavedAudit.open(self.folder), store.decisions)
+            return corrected(AuditFolder.open(self.folder), store.decisions)
 
 
 @typed()
@@ -162,7 +162,7 @@ def _write(found: Audit, place: Path) -> None:
     if not (place / "summary.json").exists():
         RunFolder(place).check_new()
     else:
-        issues = SavedAudit.open(place).issues
+        issues = AuditFolder.open(place).issues
         names = ("id", "given_label")
         known = dict(zip(*(issues.column(name).to_pylist() for name in names), strict=True))
         given = [found.data.classes[k] for k in found.given.tolist()]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
-from abstain.auditing.saved import SavedAudit
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, Entry, Mode, whose
@@ -42,7 +42,7 @@ class Session(Standing):
             folder: Of the audit.
             data: What was audited, where that lay in memory.
         """
-        audit = SavedAudit.open(folder)
+        audit = AuditFolder.open(folder)
         self._held = _only_one(audit.folder)
         self.shown = Shown(audit, data)
         super().__init__(audit)

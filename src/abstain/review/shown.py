@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.data import Inputs, LabeledData, load
 from abstain.data.inputs import take
 from abstain.embed.backbones.names import NONE
@@ -43,7 +43,7 @@ Floats = npt.NDArray[np.float32]
 class Shown:
     """The samples of an audit, to look at."""
 
-    def __init__(self, audit: SavedAudit, data: LabeledData | None = None) -> None:
+    def __init__(self, audit: AuditFolder, data: LabeledData | None = None) -> None:
         """Show the samples of an audit.
 
         Args:
@@ -64,7 +64,7 @@ class Shown:
         self._likely: npt.NDArray[np.bool_] | None = None
         self._candidates: dict[int, tuple[npt.NDArray[np.int64], Floats]] = {}
 
-    def _check_labels(self, audit: SavedAudit, row: dict[str, int]) -> None:
+    def _check_labels(self, audit: AuditFolder, row: dict[str, int]) -> None:
         """Rows that are known by their numbers may have changed places."""
         if "detection" in audit.summary:  # planted: the source has other labels
             return
@@ -276,7 +276,7 @@ class Shown:
         return marks
 
 
-def _load(audit: SavedAudit) -> LabeledData:
+def _load(audit: AuditFolder) -> LabeledData:
     """The data that were audited, as a person sees them: images in the size that they have."""
     sources = audit.summary["sources"]
     if sources["train"] is None:
@@ -302,13 +302,13 @@ def _load(audit: SavedAudit) -> LabeledData:
     return data
 
 
-def source_of(audit: SavedAudit) -> str:
+def source_of(audit: AuditFolder) -> str:
     """What was audited, in words."""
     source = audit.summary["sources"]["train"]
     return "the data in memory" if source is None else str(source)
 
 
-def _other_data(audit: SavedAudit) -> AbstainError:
+def _other_data(audit: AuditFolder) -> AbstainError:
     return AbstainError(
         f"{source_of(audit)} must hold the samples and labels that were audited, got others: put "
         f"them back, or audit what is there; all decisions are kept in {audit.folder}"

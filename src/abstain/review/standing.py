@@ -9,9 +9,9 @@ from itertools import islice
 
 import numpy as np
 
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.kept_evidence import kept_evidence
 from abstain.auditing.reviewed import kept_answers, kept_sample
-from abstain.auditing.saved import SavedAudit
 from abstain.errors import AbstainError
 from abstain.review.decisions import Entry
 from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Figures, Queue
@@ -22,7 +22,7 @@ from abstain.review.store import FILE, Store
 class Standing:
     """The labels of an audit and the decisions on them."""
 
-    def __init__(self, audit: SavedAudit, store: Store | None = None) -> None:
+    def __init__(self, audit: AuditFolder, store: Store | None = None) -> None:
         self.audit = audit
         self.folder = audit.folder
         evidence, given = kept_evidence(self.folder)

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.review.before_after import PAGE, lines_of
 from abstain.review.session import Session
@@ -78,7 +78,7 @@ def next_folder(folder: Path) -> Path:
 def gained(session: Session) -> dict[str, Any]:
     """Noise rate, labels that are right where that is known, and accuracy, before and after."""
     figures, done = session.figures, again_folders(session.folder)
-    after = SavedAudit.open(done[-1] / "audit") if done else None
+    after = AuditFolder.open(done[-1] / "audit") if done else None
     counts = [
         {"what": "decided labels", "before": 0, "after": figures.decided, "is_count": True},
         {"what": "found wrong", "before": 0, "after": figures.wrong, "is_count": True},

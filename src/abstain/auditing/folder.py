@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SavedAudit:
+class AuditFolder:
     """What a finished audit left in its folder."""
 
     folder: Path
@@ -32,11 +32,11 @@ class SavedAudit:
 
     def __repr__(self) -> str:
         """Without its tables."""
-        return f"<SavedAudit {self.folder}: {len(self.issues):,} labels>"
+        return f"<AuditFolder {self.folder}: {len(self.issues):,} labels>"
 
     @classmethod
     @typed()
-    def open(cls, folder: str | os.PathLike[str]) -> "SavedAudit":
+    def open(cls, folder: str | os.PathLike[str]) -> "AuditFolder":
         """Read an audit's folder, or raise what is wrong with it."""
         parquet = require("pyarrow.parquet", "reading an audit")
         place = Path(folder)

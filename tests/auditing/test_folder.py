@@ -8,7 +8,7 @@ import pytest
 import abstain
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.saved import SavedAudit
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
 from abstain.report.to_check import export_sample
@@ -20,16 +20,16 @@ SHORT = Recipe(epochs=6, warm_up=1)
 
 def test_folders_that_are_no_audit_are_each_refused_with_the_reason(tmp_path):
     with pytest.raises(AbstainError, match="audit must be the folder of an audit"):
-        SavedAudit.open(tmp_path / "nowhere")
+        AuditFolder.open(tmp_path / "nowhere")
     abstain.train(blobs(60), SHORT, folder=tmp_path / "run")
     with pytest.raises(AbstainError, match=r"that of a training; .* abstain audit --resume .*run"):
-        SavedAudit.open(tmp_path / "run")
+        AuditFolder.open(tmp_path / "run")
 
 
 def test_the_data_are_loaded_again_as_they_were_audited(tmp_path):
     path = write_texts(tmp_path / "texts.csv", count=60)
     found = audit(path, SHORT, label="stars", features="text", folder=tmp_path / "audit")
-    again = SavedAudit.open(tmp_path / "audit").load()
+    again = AuditFolder.open(tmp_path / "audit").load()
     assert list(again.ids) == list(found.data.ids)
     assert again.inputs == found.data.inputs
     assert again.given.equal(found.data.given)
@@ -55,7 +55,7 @@ def test_what_is_shown_is_loaded_without_the_features_that_were_trained_on(tmp_p
 def test_data_in_memory_cannot_be_loaded_again(tmp_path):
     audit(blobs(60), SHORT, folder=tmp_path / "audit")
     with pytest.raises(AbstainError, match="audit of data in memory"):
-        SavedAudit.open(tmp_path / "audit").load()
+        AuditFolder.open(tmp_path / "audit").load()
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_summary_of_another_version_is_refused(found, change, message):
     summary = {**json.loads(path.read_text()), **change}
     path.write_text(json.dumps({name: x for name, x in summary.items() if x is not None}))
     with pytest.raises(AbstainError, match=message):
-        SavedAudit.open(found.folder)
+        AuditFolder.open(found.folder)
 
 
 def test_a_table_that_is_cut_short_is_named(found):
     path = found.folder / "issues.parquet"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(AbstainError, match="audit must be whole, got"):
-        SavedAudit.open(found.folder)
+        AuditFolder.open(found.folder)
