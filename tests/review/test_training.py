@@ -81,6 +81,7 @@ def test_a_training_on_corrected_labels_is_an_audit_of_its_own(texts):
 def test_a_folder_may_be_called_as_a_built_in_set_is(tmp_path, monkeypatch):
     """`abstain audit digits --out digits`, then exports and training, all from beside it."""
     from abstain.auditing.saved import SavedAudit
+
     from abstain.review.export import export_corrected
     from abstain.review.retrain import retrain
 
