@@ -131,9 +131,10 @@ def of_decision(folder: Path) -> Walk:
     try:
         client = TestClient(make_app(session), base_url=HERE, headers={"origin": HERE})
         item = client.get("/api/next", params={"count": 1, "who": "a"}).json()["items"][0]
-        answers = [{"row": item["row"], "kind": "label", "label": "cold"}]
+        answer = {"row": item["row"], "kind": "label", "label": "cold"}
+        body = {"answers": [answer], "who": "a", "request": "1"}
         with walk.followed():
-            reply = client.post("/api/decide", json={"answers": answers, "who": "a"})
+            reply = client.post("/api/decide", json=body)
         assert reply.status_code == 200, reply.text
     finally:
         session.close()

@@ -8,7 +8,9 @@ import embed_scale
 from abstain.data.free_text import most_categories
 from abstain.data.readers import decoders
 from abstain.data.reading import MEMORY_BUDGET
-from abstain.embed.backbones import cached, choice, folds, joined, shards
+from abstain.embed import choice, folds, joined
+from abstain.embed.backbones import cached
+from abstain.embed.store import shards
 from abstain.support.duration import spoken
 
 TEXT = backbones_page.PAGE.read_text(encoding="utf-8")

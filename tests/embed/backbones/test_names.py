@@ -1,4 +1,8 @@
-"""Tests of names.py, and by way of it of libraries.py and transformers.py."""
+"""Tests of names.py, and by way of it of each library.
+
+These are timm.py, transformers.py, sentence_transformers.py and open_clip.py, and what they share,
+opening.py.
+"""
 
 import json
 import sys
@@ -8,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import bert, vit
 
-from abstain.embed.backbones import libraries
+from abstain.embed.backbones import open_clip as ours
 from abstain.embed.backbones.names import backbone_named, check_name, found_from_anywhere
 from abstain.embed.backbones.small import SMALL
 from abstain.errors import AbstainError
@@ -318,7 +322,7 @@ def test_for_open_clip_texts_without_spaces_are_halved_too():
         rows = [[1, *map(ord, text)][:7] for text in texts]
         return torch.tensor([[*row, 2] + [0] * (7 - len(row)) for row in rows])
 
-    split = libraries._halver(tokenizer)
+    split = ours._halver(tokenizer)
     assert split("片名很好") == ["片名很好"]
     assert split("这部电影非常好看") == ["这部电影", "非常好看"]
     assert split("good film 好看") == ["good", "film", "好看"]

@@ -81,7 +81,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_line_to_install_it():
 
 
 def test_the_line_to_install_a_package_installs_it():
-    about = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    about = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
     extra = " ".join(about["project"]["optional-dependencies"]["small"])
     for package in SMALL.values():
         brought = extra if package.install == "'abstain[small]'" else package.install

@@ -26,6 +26,11 @@ _OVERSHOOT = 0.25
 ABSENT = -1
 """In the place of a token, where a text has ended and others go on."""
 
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Red, green and blue of the photos that most networks learnt from."""
+SIZE = 224
+"""Pixels a side that most networks of photos take."""
+
 _placed: WeakKeyDictionary[nn.Module, torch.device] = WeakKeyDictionary()
 """Where each network is: to move it once more would take as long as to launch a batch."""
 
@@ -66,8 +71,8 @@ class ImageBackbone(Backbone):
     """Normalised images (N, 3, height, width) to features (N, columns)."""
     size: int
     """Height and width of the images that it takes."""
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
     any_size: bool = False
     """Whether it takes images of other sizes too, as networks of convolutions do."""
 

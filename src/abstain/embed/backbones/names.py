@@ -1,18 +1,29 @@
 """Which backbone a name means."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from abstain.data import Kind
 from abstain.embed.backbones.base import Backbone, ImageBackbone
-from abstain.embed.backbones.libraries import LIBRARIES
-from abstain.embed.backbones.own import from_onnx, from_python
+from abstain.embed.backbones.onnx import from_onnx
+from abstain.embed.backbones.open_clip import from_open_clip
+from abstain.embed.backbones.python import from_python
+from abstain.embed.backbones.sentence_transformers import from_sentence_transformers
 from abstain.embed.backbones.small import SMALL
+from abstain.embed.backbones.timm import from_timm
+from abstain.embed.backbones.transformers import from_transformers
 from abstain.errors import AbstainError, DataError
 from abstain.support.wording import did_you_mean
 
 AUTO, NONE = "auto", "none"
+LIBRARIES: dict[str, Callable[[str, str, Kind], Backbone]] = {
+    "timm": from_timm,
+    "hf": from_transformers,
+    "st": from_sentence_transformers,
+    "clip": from_open_clip,
+}
+"""By the word before the colon."""
 _FORMS = "small:NAME, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, PATH.py:NAME, auto or none"
 
 

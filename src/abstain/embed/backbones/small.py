@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from abstain.data import Kind
 from abstain.embed.backbones.base import Backbone, ImageBackbone, TextBackbone
-from abstain.embed.backbones.transformers import check_torchvision, encoder_of
+from abstain.embed.backbones.opening import check_torchvision
+from abstain.embed.backbones.transformers import encoder_of
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 

@@ -1,4 +1,7 @@
-"""Texts by a transformer: tokens in windows, the last layer's mean over them."""
+"""Models of transformers: `hf:NAME`, from the hub, or `hf:FOLDER`; also those that pip brings.
+
+Texts are read in windows of tokens, and their features are the mean over the tokens.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,16 +13,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from abstain.data import Kind
 from abstain.embed.backbones.base import (
     ABSENT,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    SIZE,
+    Backbone,
+    ImageBackbone,
     TextBackbone,
     Transformer,
     in_batches,
+    per_channel,
     pooled,
     splitter,
     weights_digest,
 )
-from abstain.errors import AbstainError
+from abstain.embed.backbones.opening import import_library, local_or_hub, opening_error
 from abstain.support.optional import require
 
 _FRAME = 2  # tokens that begin and end a text
@@ -108,24 +118,6 @@ def _positions(network: Any) -> int:  # noqa: ANN401
     return most if padding is None else most - padding - 1
 
 
-def check_torchvision(name: str) -> None:
-    """Raise for a torchvision that cannot be imported: transformers opens no model beside it.
-
-    pip installs it with timm and open_clip, and it may be built for another torch.
-    """
-    try:
-        import_module("torchvision")
-    except ModuleNotFoundError:
-        pass  # timm and open_clip say so; the others do without
-    except Exception as error:  # it fails in its own ways beside another torch
-        raise AbstainError(
-            f"{name} cannot be opened: the torchvision that is installed cannot be imported "
-            f"({error}); install one that was built for torch {torch.__version__}, or, if neither "
-            "timm nor open_clip is used, run: pip uninstall torchvision",
-            argument="backbone",
-        ) from error
-
-
 def check_tokenizer(tokenizer: Any) -> None:  # noqa: ANN401
     """Raise where it knows no word: transformers makes such a one if the files are not there."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
@@ -156,3 +148,43 @@ def quiet_loading() -> Iterator[None]:
     finally:
         if drawn:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
+    """An image or text encoder of transformers."""
+    model = local_or_hub(model)
+    import_library("transformers", name)
+    with opening_error(name, kind):
+        if kind == "text":
+            return encoder_of(model, name)
+        with quiet_loading():
+            network, digest = opened(model)
+        # The processor itself would import torchvision, of which this needs nothing.
+        reader = import_module("transformers.image_processing_base").ImageProcessingMixin
+        about, _ = reader.get_image_processor_dict(model)
+        size = about.get("crop_size") or about.get("size") or SIZE
+        side = int(min(size.values())) if isinstance(size, dict) else int(size)
+        mean = per_channel(about.get("image_mean") or IMAGENET_MEAN, "image_mean")
+        std = per_channel(about.get("image_std") or IMAGENET_STD, "image_std")
+    identity = f"{name}-{digest}-{side}-{mean}-{std}"
+    return ImageBackbone(name, identity, _ImageFeatures(network), side, mean, std)
+
+
+class _ImageFeatures(nn.Module):
+    """One row per image, from whatever an encoder of transformers returns."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        names = (name.rpartition(".")[2] for name, _ in network.named_parameters())
+        self.has_class_token = any(name in ("cls_token", "class_embedding") for name in names)
+
+    def forward(self, images: Tensor) -> Tensor:
+        if hasattr(self.network, "get_image_features"):  # CLIP and its like
+            found: Any = self.network.get_image_features(pixel_values=images)  # type: ignore[operator]
+            features: Tensor = getattr(found, "pooler_output", found)
+            return features
+        hidden: Tensor = self.network(pixel_values=images).last_hidden_state
+        if hidden.ndim == 4:  # convolutions: (batch, channels, height, width)
+            return hidden.mean((2, 3))
+        return hidden[:, 0] if self.has_class_token else hidden.mean(1)

@@ -1,4 +1,4 @@
-"""Backbones of the user's own: an ONNX file, or a torch module of a Python file."""
+"""Networks in ONNX files: `onnx:FILE`, run by onnxruntime."""
 
 import hashlib
 import json
@@ -12,30 +12,25 @@ from torch import Tensor, nn
 
 from abstain.data import Kind
 from abstain.embed.backbones.base import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    SIZE,
     Backbone,
     ImageBackbone,
-    Samples,
     TextBackbone,
     in_batches,
     per_channel,
     pooled,
     splitter,
-    weights_digest,
 )
+from abstain.embed.backbones.opening import tried
 from abstain.embed.backbones.transformers import without_truncation
 from abstain.errors import AbstainError
-from abstain.models.own import make_own
 from abstain.support.optional import require
-from abstain.support.wording import beginning
 
-_IMAGENET: dict[str, Any] = {
-    "image_mean": (0.485, 0.456, 0.406),
-    "image_std": (0.229, 0.224, 0.225),
-}
-_SIZE, _WINDOW = 224, 512
+_WINDOW = 512
 _UNLIMITED = 10**9
 """transformers writes 10³⁰ as the length of a tokenizer of which it knows none."""
-_CPU = torch.device("cpu")
 _PROVIDERS = "CUDAExecutionProvider", "CPUExecutionProvider"
 """Those that are there, in this order. TensorRT compiles anew for inputs of every other shape."""
 _ENTRIES = {
@@ -76,11 +71,12 @@ def from_onnx(name: str, file: str, kind: Kind) -> Backbone:
             f"{path}, which takes {taken}; export it with that input",
             argument="backbone",
         )
-    about = _IMAGENET | _beside(path, "preprocessor_config.json")
-    mean, std = (per_channel(about[x], x) for x in _IMAGENET)
-    side = next((x for x in entry.shape[2:] if isinstance(x, int)), _SIZE)
+    config = _beside(path, "preprocessor_config.json")
+    mean = per_channel(config.get("image_mean", IMAGENET_MEAN), "image_mean")
+    std = per_channel(config.get("image_std", IMAGENET_STD), "image_std")
+    side = next((x for x in entry.shape[2:] if isinstance(x, int)), SIZE)
     identity = f"{_onnx_digest(path)}-{side}-{mean}-{std}"
-    return _tried(ImageBackbone(name, identity, _Session(session, entry.name), side, mean, std))
+    return tried(ImageBackbone(name, identity, _Session(session, entry.name), side, mean, std))
 
 
 def _takes_images(entry: Any) -> bool:  # noqa: ANN401
@@ -156,7 +152,7 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
     def in_parts(texts: list[str], device: torch.device) -> Tensor:
         return in_batches(texts, encode).to(device)
 
-    return _tried(TextBackbone(name, identity, in_parts, splitter(whole, window - 2)))
+    return tried(TextBackbone(name, identity, in_parts, splitter(whole, window - 2)))
 
 
 def _tokenizer(name: str, path: Path, file: Path) -> Any:  # noqa: ANN401
@@ -188,54 +184,3 @@ def _beside(path: Path, name: str) -> dict[str, Any]:
             argument="backbone",
         ) from error
     return about
-
-
-def from_python(name: str, kind: Kind) -> Backbone:
-    """`PATH.py:NAME`: a class or function without arguments that makes a torch module.
-
-    For images the module takes normalised (N, 3, size, size) and gives (N, columns); its attributes
-    `size` (224 by default), `mean` and `std` (ImageNet's) say how. For texts it takes a list of
-    them.
-    """
-    network = make_own(name, "backbone")
-    path, _, attribute = name.rpartition(":")
-    # Other code makes other features of the same weights; a network may have none at all.
-    code = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-    identity = f"{Path(path).stem}:{attribute}-{code}-{weights_digest(network)}"
-    if kind == "text":
-
-        def encode(texts: list[str], device: torch.device) -> Tensor:
-            rows: Tensor = network.to(device).eval()(texts)
-            return rows.to(device)
-
-        return _tried(TextBackbone(name, identity, encode))
-    size = getattr(network, "size", _SIZE)
-    if not isinstance(size, int) or size < 1:
-        raise AbstainError(
-            f"must have a whole number of pixels as its size, got {size!r}", argument="backbone"
-        )
-    mean, std = (
-        per_channel(getattr(network, x, _IMAGENET[f"image_{x}"]), x) for x in ("mean", "std")
-    )
-    identity += f"-{size}-{mean}-{std}"
-    return _tried(ImageBackbone(name, identity, network, size, mean, std))
-
-
-def _tried(backbone: Backbone) -> Backbone:
-    """A backbone that gave a row of numbers for each of two samples: nobody else has tested it."""
-    if isinstance(backbone, ImageBackbone):
-        samples: Samples = torch.zeros(2, 3, backbone.size, backbone.size, dtype=torch.uint8)
-        taken = f"normalised images (N, 3, {backbone.size}, {backbone.size})"
-    else:
-        samples, taken = ["one", "two words"], "a list of N texts"
-    rule = f"must take {taken} and give a tensor (N, columns), got {backbone.name}, which"
-    try:
-        shape = tuple(backbone.features(samples, _CPU).shape)
-    except Exception as error:  # whatever code of the user's raises, or onnxruntime
-        raise AbstainError(
-            f"{rule} raised {type(error).__name__} for two of them: {beginning(error)}",
-            argument="backbone",
-        ) from error
-    if len(shape) != 2 or shape[0] != 2 or not shape[1]:
-        raise AbstainError(f"{rule} gave {shape} for two of them", argument="backbone")
-    return backbone
