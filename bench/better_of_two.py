@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 
 from abstain.noise import corrupt
 from abstain.noise.matrices import pairflip, symmetric
-from abstain.training.warm_up import held_out_samples
+from abstain.training.objective.warm_up import held_out_samples
 
 NETWORKS = tuple(itertools.product((0, 256), (3, 12, 60)))
 """Hidden units, none for a linear one, and epochs."""

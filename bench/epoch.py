@@ -30,13 +30,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from abstain.data import fit_encoder, load
 from abstain.noise import plant
 from abstain.scores.ledger import Ledger
-from abstain.training.batches import Batches
-from abstain.training.loop import Loop
-from abstain.training.objective import Objective
+from abstain.training.loop.batches import Batches
+from abstain.training.loop.loop import Loop
+from abstain.training.loop.task import Task
+from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
-from abstain.training.run_folder import make_model
+from abstain.training.saving.run_folder import make_model
 from abstain.training.step_layout import fastest_layout
-from abstain.training.task import Task
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
 TARGET_LOOP, TARGET_PLAIN = 1.05, 0.5

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from abstain.training.warm_up import WarmUp
+from abstain.training.objective.warm_up import WarmUp
 from reproduction.evidence import Evidence, Stat
 from reproduction.published import published
 from reproduction.recipes import METHODS

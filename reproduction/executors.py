@@ -63,7 +63,7 @@ class Executor:
         )
 
     def _one(self, task: Task, recipe: Recipe) -> Result:
-        from abstain.training.run import train
+        from abstain.training.train import train
 
         options: dict[str, Any] = {} if self.data_dir is None else {"data_dir": self.data_dir}
         return _result(train(task.data, replace(recipe, model=task.network), **options))

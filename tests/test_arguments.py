@@ -11,9 +11,9 @@ from abstain.auditing.folder import AuditFolder
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
+from abstain.predicting.predict import predict_from
 from abstain.report import write_report
 from abstain.report.export import export_cleaned, export_issues
-from abstain.training.predict import predict_from
 
 DATA = (np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2)
 CALLS = {

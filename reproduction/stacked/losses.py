@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from abstain.losses.kernels import plain_bet_loss
+from abstain.training.objective.trust import trust_from, trusted_losses
 from abstain.training.recipe import Recipe
-from abstain.training.trust import trust_from, trusted_losses
 from reproduction.stacked.per_model import PerModel
 
 _RULES = ("fixed", "euc", "mid", "exp")

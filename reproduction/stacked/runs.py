@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from abstain.training import coteaching
-from abstain.training.batches import epoch_order
 from abstain.training.coteaching import CoTeachingPlan, partner_seed
-from abstain.training.from_recipe import Stop, held_out_rows, make_stop, make_warm_up
-from abstain.training.history import Row, all_done
-from abstain.training.objective import is_warm_up
+from abstain.training.loop.batches import epoch_order
+from abstain.training.loop.tally import has_diverged
+from abstain.training.objective.from_recipe import Stop, held_out_rows, make_stop, make_warm_up
+from abstain.training.objective.losses import is_warm_up
+from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
+from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe
-from abstain.training.run_sources import planted
-from abstain.training.stopping import AnalyticalStop, ValidationStop
-from abstain.training.tally import has_diverged
-from abstain.training.warm_up import WarmUp
+from abstain.training.saving.history import Row, all_done
+from abstain.training.sources import planted
 
 
 @dataclass

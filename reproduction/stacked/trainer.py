@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import plain_bet_loss
-from abstain.training.history import Row
-from abstain.training.loop import LOOK_EVERY
+from abstain.training.loop.loop import LOOK_EVERY
+from abstain.training.loop.tally import SUMS, means
+from abstain.training.objective.stopping import AnalyticalStop
+from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe
-from abstain.training.stopping import AnalyticalStop
-from abstain.training.tally import SUMS, means
-from abstain.training.warm_up import WarmUp
+from abstain.training.saving.history import Row
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
 from reproduction.stacked.optim import ADAM, LAPROP

@@ -13,7 +13,7 @@ from paper_runs import hand_made
 from scipy.optimize import brentq
 
 from abstain.data import BUILTIN
-from abstain.training.warm_up import WarmUp, held_out_samples
+from abstain.training.objective.warm_up import WarmUp, held_out_samples
 from reproduction.auto_evidence import (
     DEVELOPMENT,
     GIVEN_THE_RATE,

@@ -11,7 +11,7 @@ import torch
 from abstain.models import build_model
 from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 from reproduction.stacked.trainer import StackedTask, train_stacked
 
 

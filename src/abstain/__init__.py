@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         predict,
         stake,
     )
+    from abstain.predicting.predict import predict_from
+    from abstain.predicting.predictions import Predictions
     from abstain.review.serving import review_labels
-    from abstain.training.predict import predict_from
-    from abstain.training.predictions import Predictions
+    from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
     from abstain.training.recipe import Recipe
-    from abstain.training.run import train
-    from abstain.training.stopping import AnalyticalStop, ValidationStop
+    from abstain.training.train import train
 
 __version__ = "0.1.0.dev0"
 
@@ -50,11 +50,11 @@ _HOMES = {
         "stake",
     ),
     "abstain.review.serving": ("review_labels",),
-    "abstain.training.predict": ("predict_from",),
-    "abstain.training.predictions": ("Predictions",),
+    "abstain.predicting.predict": ("predict_from",),
+    "abstain.predicting.predictions": ("Predictions",),
     "abstain.training.recipe": ("Recipe",),
-    "abstain.training.run": ("train",),
-    "abstain.training.stopping": ("AnalyticalStop", "ValidationStop"),
+    "abstain.training.train": ("train",),
+    "abstain.training.objective.stopping": ("AnalyticalStop", "ValidationStop"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("noise", "theory")

@@ -14,7 +14,7 @@ from abstain.auditing.folder import AuditFolder
 from abstain.report.export import export_cleaned
 from abstain.report.page import render
 from abstain.training.interrupt import Interrupted
-from abstain.training.loop import Loop
+from abstain.training.loop.loop import Loop
 
 SHORT = Recipe(epochs=6, warm_up=1)
 

@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from abstain.cli.audit import EXAMPLES
-from abstain.training.checkpoint import load_checkpoint
+from abstain.training.saving.checkpoint import load_checkpoint
 
 from audits import write_texts
 from commands import error_of, run

@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from abstain.cli import app
-from abstain.training.checkpoint import load_checkpoint
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.saving.checkpoint import load_checkpoint
+from abstain.training.train import train
 
 pytestmark = pytest.mark.gpu
 

@@ -12,9 +12,9 @@ from PIL import Image
 
 from abstain.cli import main
 from abstain.cli.predict import EXAMPLES
-from abstain.training.predict import predict_from
+from abstain.predicting.predict import predict_from
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 
 
 def write(path, count, seed, label="kind", spread=1.0, noise=0.2):

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from abstain.cli import app, main
 from abstain.cli.train import METHODS
 from abstain.training import methods
-from abstain.training.checkpoint import load_checkpoint
+from abstain.training.saving.checkpoint import load_checkpoint
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 

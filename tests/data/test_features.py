@@ -11,7 +11,7 @@ from abstain.data import LabeledData, load
 from abstain.data.features import with_features
 from abstain.errors import AbstainError, DataError
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 
 
 def texts(words, labels=None):

@@ -10,7 +10,7 @@ import torch
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 
 
 @pytest.fixture

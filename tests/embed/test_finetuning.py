@@ -20,12 +20,12 @@ from abstain.embed.backbones.names import backbone_named
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuned, FineTuningEncoder
 from abstain.errors import AbstainError
+from abstain.predicting.predict import predict_from
 from abstain.training.interrupt import Interrupted
-from abstain.training.loop import Loop
-from abstain.training.predict import predict_from
+from abstain.training.loop.loop import Loop
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
-from abstain.training.run_folder import RunFolder
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.train import train
 
 NETWORK = """
 import torch

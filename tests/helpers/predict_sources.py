@@ -6,7 +6,7 @@ import pyarrow.csv
 from PIL import Image
 
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 
 # What would betray a model that still trains: both depend on the batch or on chance.
 NET = """

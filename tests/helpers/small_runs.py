@@ -17,18 +17,18 @@ from safetensors.torch import load_file
 
 from abstain.data import fit_encoder, load
 from abstain.scores.ledger import Ledger
-from abstain.training.batches import Batches
-from abstain.training.from_recipe import held_out_rows
-from abstain.training.loop import Loop
+from abstain.training.loop.batches import Batches
+from abstain.training.loop.loop import Loop
+from abstain.training.loop.task import Task
+from abstain.training.objective.from_recipe import held_out_rows
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
 from abstain.training.step_layout import Layout
-from abstain.training.task import Task
+from abstain.training.train import train
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # Besides our own: what torch and pyarrow import only when first used, which takes seconds.
 PROCESSES.set_forkserver_preload(
-    ["abstain.training.run", "torch._dynamo", "torch.utils.tensorboard", "pyarrow.parquet"]
+    ["abstain.training.train", "torch._dynamo", "torch.utils.tensorboard", "pyarrow.parquet"]
 )
 
 NET64 = """

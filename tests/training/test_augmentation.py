@@ -19,9 +19,9 @@ from abstain.training.augmentation import (
     safe_of,
 )
 from abstain.training.interrupt import Interrupted
-from abstain.training.loop import Loop
+from abstain.training.loop.loop import Loop
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.train import train
 
 
 def seeded(seed=0):

@@ -18,10 +18,10 @@ from torch.nn.functional import cross_entropy
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.models import build_model
-from abstain.training.batches import Batches
+from abstain.training.loop.batches import Batches
+from abstain.training.objective.warm_up import held_out_samples
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
-from abstain.training.warm_up import held_out_samples
+from abstain.training.train import train
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_two_processes_train_what_one_does(begun):
 
 
 def test_an_interrupted_run_goes_on_to_the_same_bits(begun, monkeypatch):
-    from abstain.training import loop
+    from abstain.training.loop import loop
 
     straight, arguments = begun("straight")
     train(**{**arguments, "recipe": Recipe.from_json(arguments["recipe"])})
@@ -198,8 +198,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(begun, monkeypatch):
 
 
 def test_a_collapse_is_noticed_and_undone(monkeypatch):
-    from abstain.training import objective
-    from abstain.training.learner import Learner
+    from abstain.training.loop.step import Learner
+    from abstain.training.objective import losses as objective
 
     def ruinous(log_belief, given, _trust):
         return log_belief.gather(-1, given.unsqueeze(-1)).squeeze(-1)  # away from every label

@@ -1,4 +1,4 @@
-"""Trainings that see their inputs by a backbone: run_sources.py, run.py, predict_run.py."""
+"""Trainings that see their inputs by a backbone: sources.py, train.py, finished_run.py."""
 
 import json
 
@@ -13,7 +13,7 @@ from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.data.encoders.base import LazyEncoded
 from abstain.embed import encoder
 from abstain.embed.encoder import BackboneEncoder
-from abstain.training.batches import Batches
+from abstain.training.loop.batches import Batches
 
 SHORT = Recipe(epochs=6, warm_up=1, batch=8, precision="fp32")
 
@@ -89,7 +89,8 @@ def test_features_on_disk_are_read_without_further_processes(reviews, monkeypatc
     monkeypatch.setattr(encoder, "MEMORY_BUDGET", 0)
     seen = []
     monkeypatch.setattr(
-        "abstain.training.task.Batches", lambda **x: (seen.append(x["workers"]), Batches(**x))[1]
+        "abstain.training.loop.task.Batches",
+        lambda **x: (seen.append(x["workers"]), Batches(**x))[1],
     )
     train(reviews, SHORT)
     assert set(seen) == {0}

@@ -11,12 +11,12 @@ import torch
 
 from abstain.errors import AbstainError
 from abstain.models import build_model
-from abstain.training.batches import Batches
-from abstain.training.checkpoint import load_checkpoint
+from abstain.predicting.predict import predict_from
 from abstain.training.coteaching import CoTeachingPlan, Pair, exchange, partner_seed
-from abstain.training.predict import predict_from
+from abstain.training.loop.batches import Batches
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.saving.checkpoint import load_checkpoint
+from abstain.training.train import train
 
 import reference
 

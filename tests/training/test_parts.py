@@ -11,11 +11,11 @@ from torch import nn
 
 from abstain.errors import AbstainError
 from abstain.models import MLP, CifarCNN, MnistCNN, ResNet18, TextLSTM
-from abstain.training.loop import Loop
+from abstain.training.loop.loop import Loop
 from abstain.training.parts import Parts, inseparable
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
 from abstain.training.step_layout import Layout
+from abstain.training.train import train
 
 
 @pytest.fixture(autouse=True)

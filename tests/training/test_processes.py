@@ -1,6 +1,7 @@
 """One process or several: the same order, the same weights, every sample once.
 
-Grouped by what is started, real processes, not by a module.
+Grouped by what is started, real processes, not by a module; and GPUs, one for each. Tests of
+plan.py and agreement.py.
 """
 
 import json
@@ -18,11 +19,13 @@ import small_runs as small
 import torch
 
 from abstain.data import load, load_encoder
-from abstain.training.batches import Batches
-from abstain.training.checkpoint import load_checkpoint
+from abstain.errors import AbstainError
 from abstain.training.coteaching import CoTeachingPlan, exchange, partner_seed
+from abstain.training.loop.batches import Batches
+from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
 from abstain.training.recipe import Recipe
-from abstain.training.run_folder import make_model
+from abstain.training.saving.checkpoint import load_checkpoint
+from abstain.training.saving.run_folder import make_model
 
 # Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
 SAMPLES, BATCH = 43, 7
@@ -73,7 +76,8 @@ def test_two_processes_see_by_one_backbone_though_each_finds_another_quicker():
     program = """
 from abstain.embed.choice import Choice
 from abstain.training import prepared
-from abstain.training.devices import join_processes
+from abstain.training.processes import join_processes
+from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
 from abstain.training.recipe import Recipe
 state = join_processes()
 own = ("small:wordllama", "small:minilm")[state.process_index]
@@ -284,3 +288,35 @@ def test_ctrl_c_that_a_launcher_passes_on_saves_and_is_reported_once(tmp_path):
     assert error.count("Interrupted and saved. Go on with: ") == 1, error
     assert f" --nproc-per-node 2 -m abstain train --resume {tmp_path / 'run'}\n" in error
     assert 0 < load_checkpoint(last).part("position")[1]["step"] < 2000 * 7
+
+
+@pytest.mark.parametrize(("processes", "gpus"), [(1, 1), (1, 8), (2, 2), (7, 8)])
+def test_a_gpu_for_each_process_is_enough(processes, gpus):
+    check_gpus(processes, gpus)
+
+
+@pytest.mark.parametrize(("processes", "gpus"), [(2, 1), (9, 8)])
+def test_more_processes_than_gpus_are_refused_with_a_remedy(processes, gpus):
+    with pytest.raises(AbstainError) as refused:
+        check_gpus(processes, gpus)
+    message = str(refused.value)
+    assert message.startswith(f"processes must be at most {gpus}, one for each GPU of this machine")
+    assert f"got {processes}: start fewer" in message
+    assert "CUDA_VISIBLE_DEVICES= " in message
+
+
+@pytest.mark.parametrize(
+    "name", ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]
+)
+def test_launchers_say_how_many_processes_are_here(monkeypatch, name):
+    assert _processes_here() == 1
+    monkeypatch.setenv("WORLD_SIZE", "16")  # on all machines together
+    monkeypatch.setenv(name, "4")
+    assert _processes_here() == 4
+
+
+def test_accelerate_may_ask_for_the_cpu(monkeypatch):
+    assert not _wants_cpu()
+    for value, wanted in (("True", True), ("False", False), ("1", True)):
+        monkeypatch.setenv("ACCELERATE_USE_CPU", value)
+        assert _wants_cpu() == wanted

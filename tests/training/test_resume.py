@@ -1,6 +1,6 @@
 """A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit.
 
-Tests of saving.py and loop_state.py, in real processes.
+Tests of saver.py and state.py, in real processes.
 """
 
 import json
@@ -15,10 +15,10 @@ import small_runs as small
 import torch
 
 from abstain.errors import AbstainError
-from abstain.training import loop as loop_module
-from abstain.training.checkpoint import load_checkpoint
+from abstain.training.loop import loop as loop_module
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
+from abstain.training.saving.checkpoint import load_checkpoint
+from abstain.training.train import train
 
 # Batches of 4: 17 steps an epoch, looked at after 10 and at the end, so that with save_every=0
 # checkpoints come within epochs and between them.

@@ -16,11 +16,13 @@ from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report import write_report
-from abstain.training import run, trial, trial_folder
+from abstain.training import train as run
+from abstain.training import trial
 from abstain.training.comparison import held_out_agreement
-from abstain.training.from_recipe import held_out_rows
-from abstain.training.run_folder import RunFolder
-from abstain.training.trial_folder import TrialFolder
+from abstain.training.objective.from_recipe import held_out_rows
+from abstain.training.saving import trial_folder
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.saving.trial_folder import TrialFolder
 
 NETWORK = """
 import time

@@ -42,15 +42,15 @@ from abstain.scores.summaries import disagreeing_duplicates
 from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
 from abstain.training.recipe import Recipe
-from abstain.training.run import train
-from abstain.training.run_folder import RunFolder
-from abstain.training.run_sources import (
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.sources import (
     check_options,
     load_sources,
     recalled,
     recipe_or_default,
     remembered,
 )
+from abstain.training.train import train
 from abstain.training.trained import Trained
 
 

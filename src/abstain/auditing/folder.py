@@ -13,7 +13,7 @@ from abstain.auditing.summary import FORMAT
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.run_sources import reading, recalled
+from abstain.training.sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -54,7 +54,7 @@ from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many
-from abstain.training.run_folder import RunFolder
+from abstain.training.saving.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 if TYPE_CHECKING:

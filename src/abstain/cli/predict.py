@@ -14,7 +14,7 @@ from abstain.errors import AbstainError
 from abstain.support.wording import many
 
 if TYPE_CHECKING:
-    from abstain.training.predictions import Predictions
+    from abstain.predicting.predictions import Predictions
 
 # A blank line between two examples keeps them apart in every release of typer.
 EXAMPLES = """
@@ -163,8 +163,8 @@ def predict(
     abstention, answered; given_label with --compare.
     """
     from abstain.data.features import is_feature_file
-    from abstain.training.predict import predict_from
-    from abstain.training.predictions import check_output
+    from abstain.predicting.predict import predict_from
+    from abstain.predicting.predictions import check_output
 
     place = _place(output, force, source, calibrate)
     check_output(place)

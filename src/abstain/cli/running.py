@@ -24,7 +24,7 @@ def training(command: str, place: Path, *, save_every: float, as_json: bool) -> 
     """Around a training: print how to go on after Ctrl-C, or what has to be installed."""
     try:
         from abstain.training.interrupt import Interrupted
-        from abstain.training.run import train as _  # noqa: F401
+        from abstain.training.train import train as _  # noqa: F401
     except ModuleNotFoundError as error:
         raise AbstainError(
             f"training needs the package {error.name}, which is not installed; "
@@ -79,7 +79,7 @@ def show_recipe(
     from abstain.models import default_model
     from abstain.support.duration import spoken
     from abstain.training.prepared import load_for
-    from abstain.training.run_sources import wanted_backbone
+    from abstain.training.sources import wanted_backbone
     from abstain.training.trial import budget_seconds, planned
 
     sources = {"train": source, "test": None, "options": options}

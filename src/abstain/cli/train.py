@@ -253,8 +253,8 @@ def _resolve(
             remedy="leave {method} out, or name SOURCE instead",
             method=None,
         )
-    from abstain.training.run_folder import RunFolder
-    from abstain.training.run_sources import recalled
+    from abstain.training.saving.run_folder import RunFolder
+    from abstain.training.sources import recalled
 
     about = RunFolder(from_).about()
     sources = recalled(about["sources"])
@@ -289,7 +289,7 @@ def _train(
     place = resume or folder
     assert place is not None
     with training("train", place, save_every=save_every, as_json=as_json):
-        from abstain.training.run import train as run
+        from abstain.training.train import train as run
 
         arguments |= {"show": not as_json, "save_every": save_every}
         trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)

@@ -12,8 +12,8 @@ from abstain.auditing.result import Audit
 from abstain.report.charts import Drawing, Line, Mark, histogram, line_chart
 from abstain.report.numbers import percent
 from abstain.support.wording import many
-from abstain.training.history import Row
-from abstain.training.stopping import AnalyticalStop
+from abstain.training.objective.stopping import AnalyticalStop
+from abstain.training.saving.history import Row
 from abstain.training.trained import Trained
 
 

@@ -32,7 +32,7 @@ from abstain.scores.interval import Interval
 from abstain.support.files import publish_text
 from abstain.support.optional import require
 from abstain.support.wording import some
-from abstain.training.run_folder import RunFolder
+from abstain.training.saving.run_folder import RunFolder
 
 PAGE = "before-after.html"
 _SHOWN = {"image": 24, "text": 8, "table": 6}

@@ -19,8 +19,8 @@ from abstain.review.before_after import PAGE, compare, write_before_after
 from abstain.review.export import to_be_dropped
 from abstain.review.sharing import share_decisions
 from abstain.training.recipe import Recipe
-from abstain.training.run_folder import RunFolder
-from abstain.training.run_sources import reading, recalled
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.sources import reading, recalled
 
 
 def retrain(folder: Path, place: Path) -> Audit:

@@ -29,7 +29,7 @@ from abstain.review.export import Corrected, corrected
 from abstain.review.session import Session
 from abstain.review.sharing import share_decisions
 from abstain.review.store import FILE, Store
-from abstain.training.run_folder import RunFolder
+from abstain.training.saving.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import uvicorn

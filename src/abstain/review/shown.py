@@ -27,7 +27,7 @@ from abstain.errors import AbstainError, DataError
 from abstain.review.pictures import SMALLEST, picture_of
 from abstain.review.same import Same
 from abstain.support.optional import require
-from abstain.training.run_sources import reading, recalled
+from abstain.training.sources import reading, recalled
 
 _log = logging.getLogger(__name__)
 _TEXT = 20_000

@@ -11,9 +11,9 @@ from accelerate.utils import broadcast_object_list, gather_object
 from abstain.embed.finetuning import ImageFineTuning
 from abstain.errors import AbstainError
 from abstain.training.augmentation import known_augmentations, safe_augmentations
+from abstain.training.loop.task import Task
 from abstain.training.recipe import Recipe
 from abstain.training.step_layout import Layout, fastest_layout
-from abstain.training.task import Task
 
 _Result = TypeVar("_Result")
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import bet_loss
-from abstain.training.objective import Objective
+from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
 
 METHOD = "coteaching-plus"

@@ -14,10 +14,10 @@ from abstain.models.own import is_own
 from abstain.support.wording import some
 from abstain.training import coteaching
 from abstain.training.coteaching import Pair, partner_seed
+from abstain.training.loop.task import Task
 from abstain.training.recipe import Recipe
-from abstain.training.run_folder import make_model
-from abstain.training.run_sources import image_size
-from abstain.training.task import Task
+from abstain.training.saving.run_folder import make_model
+from abstain.training.sources import image_size
 
 _log = logging.getLogger(__name__)
 

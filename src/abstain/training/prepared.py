@@ -26,7 +26,7 @@ from abstain.training import coteaching
 from abstain.training.agreement import agreed, by_all
 from abstain.training.network import warn_of_unread_texts
 from abstain.training.recipe import Recipe
-from abstain.training.run_sources import load_sources, plant
+from abstain.training.sources import load_sources, plant
 
 _log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from abstain.training.methods import (
     StopName,
     WarmUpEnd,
 )
-from abstain.training.stopping import AnalyticalStop
-from abstain.training.warm_up import held_out_samples
+from abstain.training.objective.stopping import AnalyticalStop
+from abstain.training.objective.warm_up import held_out_samples
 
 # An unknown data set is trained for about this many steps, within these numbers of epochs. More
 # than 30 make a model memorise the labels of a small one, right and wrong ones.

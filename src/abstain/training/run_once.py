@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from abstain.training.checkpoint import CheckpointFolder
 from abstain.training.comparison import Comparison
-from abstain.training.reports import Reports
-from abstain.training.run_folder import RunFolder
-from abstain.training.run_sources import remembered
-from abstain.training.setup import Setup
+from abstain.training.loop.reports import Reports
+from abstain.training.plan import Setup
+from abstain.training.saving.checkpoint import CheckpointFolder
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.sources import remembered
 from abstain.training.trained import Trained
 
 

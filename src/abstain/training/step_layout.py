@@ -10,9 +10,9 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 from abstain.support.optimizers import Adam
-from abstain.training.averaging import copied
-from abstain.training.devices import used_devices
+from abstain.training.loop.averaging import copied
 from abstain.training.parts import Parts, inseparable
+from abstain.training.processes import used_devices
 
 _WARM_UP_STEPS, _TIMED_STEPS = 2, 5
 # A step of so many seconds varies little beside what it takes, and to time it often takes long.

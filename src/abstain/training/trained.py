@@ -11,10 +11,10 @@ from abstain.scores.held_out import HeldOut
 from abstain.scores.ledger import Ledger
 from abstain.support.wording import many
 from abstain.training.comparison import Comparison
-from abstain.training.from_recipe import held_out_rows
-from abstain.training.history import History
+from abstain.training.objective.from_recipe import held_out_rows
 from abstain.training.recipe import Recipe
-from abstain.training.run_folder import RunFolder
+from abstain.training.saving.history import History
+from abstain.training.saving.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -23,15 +23,15 @@ from abstain.embed.finetuning import FineTuningEncoder, is_trainable
 from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
 from abstain.training.agreement import agreed
-from abstain.training.averaging import copied
 from abstain.training.comparison import Comparison, compared, failed, held_out_agreement, not_tried
+from abstain.training.loop.averaging import copied
+from abstain.training.loop.reports import Reports
+from abstain.training.plan import Setup, set_up
 from abstain.training.prepared import Prepared
 from abstain.training.recipe import Recipe
-from abstain.training.reports import Reports
 from abstain.training.run_once import run_once
-from abstain.training.setup import Setup, set_up
+from abstain.training.saving.trial_folder import TrialFolder
 from abstain.training.trained import Trained
-from abstain.training.trial_folder import TrialFolder
 
 LEAST_EPOCHS = 3
 """Fewer leave no time between the warm-up and the end."""

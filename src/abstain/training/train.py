@@ -1,0 +1,189 @@
+"""From a source to a trained model: load, plant, encode, build, loop."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from abstain.arguments import typed
+from abstain.data import LabeledData
+from abstain.embed.choice import BUDGET
+from abstain.errors import AbstainError
+from abstain.training.agreement import agreed
+from abstain.training.plan import set_up
+from abstain.training.prepared import prepare
+from abstain.training.processes import join_processes
+from abstain.training.recipe import Recipe
+from abstain.training.run_once import run_once
+from abstain.training.saving.run_folder import RunFolder, began_with
+from abstain.training.saving.trial_folder import TrialFolder
+from abstain.training.sources import (
+    check_options,
+    recalled,
+    recipe_or_default,
+    wanted_backbone,
+)
+from abstain.training.trained import Trained
+from abstain.training.trial import Trial, budget_seconds, planned, tried
+
+
+@typed("recipe", "model")
+def train(
+    source: object = None,
+    recipe: Recipe | None = None,
+    *,
+    backbone: str | None = None,
+    finetune: bool | None = None,
+    budget: float | str | None = None,
+    test: object = None,
+    folder: str | os.PathLike[str] | None = None,
+    model: torch.nn.Module | None = None,
+    resume: bool = False,
+    show: bool = False,
+    save_every: float = 60.0,
+    **options: Any,  # noqa: ANN401
+) -> Trained:
+    """Train a classifier on labels that may be partly wrong.
+
+    Runs on one process or, under `accelerate launch` or `torchrun`, on many.
+
+    Args:
+        source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
+        recipe: How; by default the method `auto`, with sizes that fit the data.
+        backbone: The pretrained network by whose features images and texts are seen: `auto` (the
+            best on this machine), `none`, or a name such as `timm:resnet50`; that of the recipe by
+            default.
+        finetune: Whether the backbone is trained too; with a recipe, it says so. By default that of
+            images is where the budget allows to try it, and kept if it predicts more held-out
+            labels than a network on frozen features.
+        budget: Time for all of it, features included, in which fine-tuning may be tried: seconds,
+            or a text such as "10m"; by default ten minutes on a GPU, and 0, never, on a CPU.
+        test: Another source whose labels are right, for the history only; by default the test
+            split of the source, where it has one.
+        folder: Where to keep checkpoints, history, ledger and model; new or empty.
+        model: A torch classifier of your own with one output per class, which is widened by the
+            abstention output in place; or already with one more. For co-teaching, a
+            `train.coteaching.Pair` of two.
+        resume: Go on with the run in `folder`; recipe and source then come from there. Data in
+            memory and a model of your own must be given again.
+        show: Show progress: bars on a terminal, a line a minute in a log.
+        save_every: Seconds between checkpoints within an epoch.
+        **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
+            `features` may also name an `.npy` with a row of numbers per sample, to be trained on
+            instead of the source's own inputs. `weights` names a column, or a file, with how
+            much each sample counts: its loss is multiplied by that.
+
+    Raises:
+        Interrupted: A signal asked to stop; everything is saved, and `resume` goes on.
+
+    >>> train("digits", Recipe(epochs=2, warm_up=1)).outcome
+    'all 2 epochs are done'
+    """
+    began = time.monotonic()
+    _check(recipe, model, save_every)
+    check_options(train, options)
+    state = join_processes()
+    seconds = budget_seconds(budget, state.device)
+    place = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
+    about = _about(place, state) if resume else None
+    sources: dict[str, Any] = {"train": source, "test": test, "options": options}
+    if about is None:
+        if place is not None:
+            place.check_new()
+        asked = recipe_or_default(recipe, finetune=finetune)
+        asked = asked if backbone is None else replace(asked, backbone=backbone)
+    else:
+        asked = Recipe.from_json(about["recipe"])
+        sources = sources if source is not None else recalled(about["sources"])
+    _check_network(asked, model)
+    prepared, resolved = prepare(
+        sources,
+        asked,
+        wanted_backbone(asked, model),
+        state,
+        budget=seconds or BUDGET,
+        show=show,
+    )
+    if about is None:
+        trial = None if model else planned(asked, prepared, seconds)
+    else:
+        _check_same(about, prepared.data, place)
+        trial = Trial.from_json(about["trial"]) if "trial" in about else None
+    resumed = None if about is None else place
+    with _memory(resolved):
+        setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
+        trained = run_once(
+            setup,
+            place,
+            resumed=resumed is not None,
+            show=show,
+            save_every=save_every,
+            trial=None if trial is None else trial.as_json(),
+        )
+    if trial is None:
+        return trained
+    return tried(trial, trained, prepared, state, began=began, show=show, save_every=save_every)
+
+
+@contextmanager
+def _memory(recipe: Recipe) -> Iterator[None]:
+    """Say what to do where the memory of the device is too small for a batch.
+
+    Batches are not halved here, as those of features are: it would be another training.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        batch = recipe.batch or 2
+        raise AbstainError(
+            f"must fit into the memory of the device, got {batch}, too many at once",
+            argument="batch",
+            remedy="start again with {batch}" if batch > 1 else "take a smaller network",
+            batch=batch // 2,
+        ) from None
+
+
+def _check(recipe: object, model: object, save_every: float) -> None:
+    if not isinstance(recipe, Recipe | None):
+        raise AbstainError(
+            f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}", argument="recipe"
+        )
+    if not isinstance(model, torch.nn.Module | None):
+        raise AbstainError(
+            f"must be a torch module, got {model!r}; a network of ours is named in the "
+            "recipe: Recipe.of('auto', model='mlp')",
+            argument="model",
+        )
+    if not save_every >= 0:  # nor is it a number otherwise
+        raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
+
+
+def _check_network(recipe: Recipe, model: torch.nn.Module | None) -> None:
+    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
+        raise AbstainError(
+            "must be left out where a model is given, got both: it trains the backbone",
+            argument="finetune",
+        )
+
+
+def _check_same(about: Mapping[str, Any], data: LabeledData, place: RunFolder | None) -> None:
+    if place and not began_with(about, data):
+        raise AbstainError(
+            f"data must be those that the run in {place.path} began with, got others from "
+            f"{data.name}: put them back, or start a new run"
+        )
+
+
+def _about(place: RunFolder | None, state: PartialState) -> dict[str, Any]:
+    if place is None:
+        raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
+    place.about()  # or an error of all processes
+    if state.is_main_process:
+        TrialFolder(place).settle()
+    state.wait_for_everyone()
+    return place.about()
