@@ -96,3 +96,23 @@ def test_a_hint_says_when_going_on_no_longer_pays(photos, page):
         status = settled(client)
         assert status["last_wrong"] == 0
         assert not status["pays"]
+
+
+def test_what_others_have_before_them_is_counted_only_where_nothing_is_left(photos, page):
+    with page(photos) as client:
+        first = client.get("/api/next", params={"who": "ann", "count": 60}).json()
+        assert (len(first["items"]), first["held"]) == (60, 0)
+        for who, held in (("bob", 60), ("ann", 0)):
+            without = ",".join(str(x["row"]) for x in first["items"])
+            asked = {"who": who, "without": without}
+            answer = client.get("/api/next", params=asked).json()
+            assert (answer["items"], answer["held"]) == ([], held)
+
+
+def test_labels_most_like_one_of_a_class_as_given(photos, page):
+    with page(photos) as client:
+        row = upcoming(client)[0]["row"]
+        items = upcoming(client, like=row, of=1)
+        assert len(items) == 5
+        assert {x["given"] for x in items} == {1}
+        assert client.get("/api/next", params={"who": "a", "like": row, "of": 2}).status_code == 400

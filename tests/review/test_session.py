@@ -151,3 +151,30 @@ def test_who_takes_another_name_leaves_the_labels_to_others(photos, page):
         assert upcoming(client, who="bob")[0]["row"] not in [x["row"] for x in first]
         client.post("/api/leave", json={"who": "ann"})
         assert upcoming(client, who="cid") == first
+
+
+def test_who_said_what_is_told_once_people_differ(photos, page):
+    with page(photos) as client:
+        row = upcoming(client)[0]["row"]
+        decide(client, row, "dark", who="ann")
+        note = {"row": row, "note": "a shadow", "who": "ann", "request": "n"}
+        client.post("/api/note", json=note)
+        assert client.get("/api/item", params={"row": row}).json()["said"] == []
+        decide(client, row, "light", who="bob", mode="second")
+        said = client.get("/api/item", params={"row": row}).json()["said"]
+        assert [(x["who"], x["label"], x["note"]) for x in said] == [
+            ("ann", "dark", "a shadow"),
+            ("bob", "light", ""),
+        ]
+
+
+def test_status_counts_the_labels_that_each_person_decided(photos, page):
+    with page(photos) as client:
+        one, two, three, *_ = (item["row"] for item in upcoming(client))
+        decide(client, one, "dark", who="ann")
+        decide(client, one, "light", who="bob")  # which holds now
+        decide(client, two, kind="drop", who="bob")
+        decide(client, three, kind="unsure", who="ann")  # says nothing
+        status = settled(client)
+        assert status["decided_by"] == {"bob": 2}
+        assert (status["decided"], status["unsure"], status["to_drop"]) == (2, 1, 1)

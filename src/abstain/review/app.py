@@ -12,7 +12,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from abstain.errors import AbstainError, DataError
@@ -22,6 +22,7 @@ from abstain.review.asked import (
     LONGEST_NOTE,
     answers_of,
     body_of,
+    class_of,
     filter_of,
     list_of,
     mode_of,
@@ -31,6 +32,7 @@ from abstain.review.asked import (
     row_of,
     text_of,
 )
+from abstain.review.downloads import offered, write_download
 from abstain.review.guard import Guard
 from abstain.review.session import Session
 from abstain.review.training import Retraining, page_of
@@ -76,7 +78,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     async def about(_: Request) -> Response:
-        return JSONResponse({**session.about(), "you": you})
+        return JSONResponse({**session.about(), "exports": offered(session.audit), "you": you})
 
     async def status(_: Request) -> Response:
         found = await run_in_threadpool(session.status)
@@ -87,8 +89,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         who, count = person_of(asked.get("who")), min(number_of(asked, "count", 8), _MOST_ITEMS)
         without = numbers_of(asked, "without")
         if asked.get("like"):
-            row = row_of(session, asked.get("like"))
-            return JSONResponse(await run_in_threadpool(session.like, row, who, count))
+            row, given = row_of(session, asked.get("like")), class_of(session, asked, "of")
+            return JSONResponse(await run_in_threadpool(session.like, row, who, count, given))
         if asked.get("mode") == "verify":
             found = await run_in_threadpool(session.to_verify, who, count, without)
         else:
@@ -160,6 +162,11 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         found = await run_in_threadpool(session.log, 50, before, asked.get("by"))
         return JSONResponse({"entries": found})
 
+    async def export(request: Request) -> Response:
+        what = request.query_params.get("what", "")
+        path = await run_in_threadpool(write_download, session, what, str(request.base_url))
+        return FileResponse(path, filename=path.name, headers={"Cache-Control": "no-store"})
+
     async def again(_: Request) -> Response:
         return JSONResponse(await run_in_threadpool(session.again))
 
@@ -179,6 +186,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         "/api/picture": picture,
         "/api/log": log,
         "/api/gain": gain,
+        "/api/export": export,
     }
     post: Mapping[str, Callable[..., Any]] = {
         "/api/decide": decide,

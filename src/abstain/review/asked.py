@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer
+from abstain.review.faults import WORDS
 from abstain.review.queue import STATES, Filter
 from abstain.review.session import Session
 
@@ -65,6 +66,16 @@ def numbers_of(asked: Mapping[str, str], name: str) -> list[int]:
     """The whole numbers of a list in an address; what is none is left out."""
     found = (_whole(part) for part in asked.get(name, "").split(","))
     return [number for number in found if number is not None]
+
+
+def class_of(session: Session, asked: Mapping[str, str], name: str) -> int | None:
+    """The number of a class in an address; None where none is named."""
+    if not asked.get(name):
+        return None
+    number = number_of(asked, name, 0)
+    if number >= len(session.classes):
+        raise AbstainError(f"must be that of a class, got {number}", argument=name)
+    return number
 
 
 def text_of(body: Mapping[str, Any], name: str, longest: int) -> str:
@@ -122,15 +133,18 @@ def filter_of(session: Session, asked: Mapping[str, str], who: str) -> Filter:
             f"must be one of {', '.join(STATES)}, any, got {_brief(state)}", argument="state"
         )
     chosen = asked.get("by")
-    given, proposed = (
-        number_of(asked, name, 0) if asked.get(name) else None for name in ("given", "proposed")
-    )
+    fault = asked.get("fault") or None
+    if fault is not None and fault not in WORDS:
+        raise AbstainError(
+            f"must be one of {', '.join(WORDS)}, got {_brief(fault)}", argument="fault"
+        )
     return Filter(
-        given=given,
-        proposed=proposed,
+        given=class_of(session, asked, "given"),
+        proposed=class_of(session, asked, "proposed"),
         least=_share(asked, "least", 0.0),
         most=_share(asked, "most", 1.0),
         state=state,  # type: ignore[arg-type]
+        fault=fault,
         rows=session.rows_of(chosen, who) if chosen else None,
     )
 

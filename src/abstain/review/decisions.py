@@ -148,6 +148,11 @@ class Decisions:
                 return entry.note
         return ""
 
+    def notes_by(self, id_: str) -> dict[str, str]:
+        """The last note on a label by each person who wrote one."""
+        noted = (x for x in self._by_id.get(id_, ()) if x.note and x.seq not in self.undone)
+        return {entry.who: entry.note for entry in noted}
+
     def by_person(self, id_: str) -> dict[str, Entry]:
         """The last judgement of a label by each person who judged it."""
         found: dict[str, Entry] = {}

@@ -129,7 +129,7 @@ def export_corrected(
     else:
         rows = _folder(audit, found, target, copies=copies)
     beside = target.with_name(f"{target.stem}-log.csv")
-    write_table(for_spreadsheets(log_table(decisions)), beside)
+    write_table(for_spreadsheets(log_table(decisions, audit)), beside)
     changed = sum(found.labels[row] != found.given[row] for row in found.answers)
     reading: Mapping[str, Any] = {"label": CORRECTED} if is_table else {}
     dropped = len(found.ids) - int(found.keep.sum())
@@ -138,17 +138,28 @@ def export_corrected(
     )
 
 
-def log_table(decisions: Decisions) -> "pa.Table":
-    """Every entry of the log, and whether it still holds."""
+def log_table(decisions: Decisions, audit: AuditFolder, address: str = "") -> "pa.Table":
+    """Every entry of the log, whether it still holds, and a way back to its sample.
+
+    Args:
+        decisions: The log.
+        audit: What was reviewed.
+        address: Of the page, where one is open; without, links begin with what follows it.
+    """
     pa = require("pyarrow", "a table")
     text = pa.string()
     entries = decisions.in_order()
+    row = {id_: k for k, id_ in enumerate(audit.weights.column("id").to_pylist())}
+    _, given = kept_evidence(audit.folder)
+    names = audit.summary["classes"]
+    rows = [row.get(x.id) for x in entries]
     columns: dict[str, Any] = {
         "seq": [x.seq for x in entries],
         "at": pa.array([x.at for x in entries], text),
         "who": pa.array([x.who for x in entries], text),
         "how": pa.array([x.mode for x in entries], text),
         "id": pa.array([x.id for x in entries], text),
+        "given_label": pa.array([None if k is None else names[given[k]] for k in rows], text),
     }
     for name in ("before", "after"):
         answers = [getattr(x, name) for x in entries]
@@ -159,6 +170,10 @@ def log_table(decisions: Decisions) -> "pa.Table":
     columns["undoes"] = pa.array([x.undoes for x in entries], pa.int64())
     columns["undoes_of"] = pa.array([whose(decisions, x) for x in entries], text)
     columns["holds"] = [decisions.can_undo(x.seq) for x in entries]
+    folder = folder_of(audit.summary["sources"])
+    if audit.summary["inputs"] == "image" and folder is not None:
+        columns["picture"] = pa.array([str(folder / x.id) for x in entries], text)
+    columns["sample"] = pa.array([None if k is None else f"{address}#row={k}" for k in rows], text)
     return pa.table(columns)
 
 

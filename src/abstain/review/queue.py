@@ -50,6 +50,8 @@ class Filter:
     most: float = 1.0
     """… to here."""
     state: State = "open"
+    fault: str | None = None
+    """Only samples with this fault, the worst first."""
     rows: tuple[int, ...] | None = None
     """Only these, such as those that a person judged, or that are disputed."""
 
@@ -109,6 +111,11 @@ class Leases:
         """Let others have all that a person was given."""
         self._held = {row: held for row, held in self._held.items() if held[0] != who}
 
+    @property
+    def rows(self) -> list[int]:
+        """All that were given to somebody; a copy."""
+        return list(self._held)
+
     def __len__(self) -> int:
         return len(self._held)
 
@@ -119,6 +126,8 @@ class Queue:
     def __init__(
         self, evidence: Evidence, given: Rows, num_classes: int, answers: Mapping[int, int]
     ) -> None:
+        self.faults: Mapping[str, Rows] = {}
+        """Rows with each fault that was found besides wrong labels, the worst first."""
         self.evidence = evidence
         self.given = given
         self.num_classes = num_classes
@@ -168,6 +177,12 @@ class Queue:
         return float(self._doubts[row])
 
     @cached_property
+    def by_frequency(self) -> list[int]:
+        """Classes by how many labels there are of each as given, the most frequent first."""
+        counts = np.bincount(self.given, minlength=self.num_classes)
+        return [int(k) for k in np.argsort(-counts, kind="stable")]
+
+    @cached_property
     def _rivals(self) -> npt.NDArray[np.float64]:
         """How often each class is the rival of labels of each, weighted by P(wrong)."""
         m = self.num_classes
@@ -207,11 +222,19 @@ class Queue:
             self.leases.take(found, who)
         return found, left
 
+    def held(self, wanted: Filter, who: str) -> int:
+        """How many open labels that match others have before them."""
+        rows = np.array([row for row in self.leases.rows if self.leases.taken(row, who)], np.int64)
+        rows = rows[self.state[rows] == OPEN]
+        return int(np.isin(rows, self._matching(wanted)).sum())
+
     def _matching(self, wanted: Filter) -> Rows:
         """All rows that match but for their state, worst first."""
         key = Filter(**{**vars(wanted), "state": "any"})
         if key not in self._filtered:
             order = self.order
+            if wanted.fault is not None:
+                order = self.faults.get(wanted.fault, order[:0])
             if wanted.rows is not None:
                 chosen = np.zeros(len(self), bool)
                 chosen[list(wanted.rows)] = True

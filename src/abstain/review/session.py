@@ -17,6 +17,8 @@ from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, Entry, Mode, whose
+from abstain.review.faults import WORDS, Faults
+from abstain.review.instructions import read_instructions
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
 from abstain.review.shown import Shown, source_of
@@ -47,6 +49,8 @@ class Session(Standing):
         self.shown = Shown(audit, data)
         super().__init__(audit)
         self._check_same()
+        self._faults = Faults(audit, self.row)
+        self.queue.faults = self._faults.rows
         self.shown.prefer(self._likely())
         self._changed = threading.Event()
         self._ends = False
@@ -120,6 +124,12 @@ class Session(Standing):
             "classes": self.classes,
             "labels": len(self.ids),
             "keys": _class_keys(self.classes),
+            "by_frequency": self.queue.by_frequency,
+            "faults": [
+                {"name": name, "words": WORDS[name], "count": len(rows)}
+                for name, rows in self.queue.faults.items()
+            ],
+            "instructions": read_instructions(self.folder),
             "trains": self.audit.summary["sources"]["train"] is not None,
         }
 
@@ -132,6 +142,7 @@ class Session(Standing):
             + int((self.queue.state == STATES["drop"]).sum()),
             "unsure": int((self.queue.state == STATES["unsure"]).sum()),
             "skipped": int((self.queue.state == STATES["skip"]).sum()),
+            "to_drop": int((self.queue.state == STATES["drop"]).sum()),
             "pays": figures.pays,
             "trouble": self._trouble,
             **self._people,
@@ -144,7 +155,8 @@ class Session(Standing):
         """The next labels to look at, worst first."""
         with self._lock:
             rows, left = self.queue.next(wanted, who, count, without)
-        return {"items": [self.item(row) for row in rows], "left": left}
+            held = 0 if rows else self.queue.held(wanted, who)
+        return {"items": [self.item(row) for row in rows], "left": left, "held": held}
 
     def rows_of(self, kind: str, who: str) -> tuple[int, ...]:
         """Labels by who judged them: `disputes`, `second` (by others only), or `person:NAME`."""
@@ -210,8 +222,20 @@ class Session(Standing):
             "wrong": self.queue.doubt(row),
             "note": self.store.decisions.note(id_),
             "decided": None if standing is None else _decided(standing),
+            "said": self._said(id_),
+            "faults": [WORDS[name] for name in self._faults.of(row)],
             **self.shown.content(row, given, other if proposed == given else proposed),
         }
+
+    def _said(self, id_: str) -> list[dict[str, Any]]:
+        """What each person said of a label on which they differ; nothing of any other."""
+        judged, notes = (
+            self.store.decisions.by_person(id_),
+            self.store.decisions.notes_by(id_),
+        )
+        if len({entry.after for entry in judged.values()}) < 2:
+            return []
+        return [{**_decided(x), "note": notes.get(who, "")} for who, x in judged.items()]
 
     def near(self, row: int, count: int) -> list[dict[str, Any]]:
         """Samples most like one, of its class as given and as proposed."""
@@ -220,13 +244,16 @@ class Session(Standing):
         other = next((k for k, _ in proposals if k != given), given)
         classes = [given] if other == given else [given, other]
         found = self.shown.near(row, classes, self.queue.given, count)
+        groups: list[tuple[int | None, list[int]]] = [(k, found[k]) for k in classes]
+        if twins := self._faults.twins(row):
+            groups.insert(0, (None, twins))
         return [
-            {
-                "class": k,
-                "samples": [{"row": r, "id": self.ids[r], **self._brief(r, k)} for r in found[k]],
-            }
-            for k in classes
+            {"class": k, "samples": [self._small(other) for other in rows]} for k, rows in groups
         ]
+
+    def _small(self, row: int) -> dict[str, Any]:
+        given = int(self.queue.given[row])
+        return {"row": row, "id": self.ids[row], "given": given, **self._brief(row, given)}
 
     def _brief(self, row: int, k: int) -> dict[str, Any]:
         shown = self.shown.content(row, k, None)
@@ -234,10 +261,11 @@ class Session(Standing):
             return {"text": shown["text"][:280]}
         return shown
 
-    def like(self, row: int, who: str, count: int) -> dict[str, Any]:
-        """Open labels with the same given and proposed class, those most like this one first."""
-        given, proposed = int(self.queue.given[row]), self.queue.proposed(row)
-        wanted = Filter(given=given, proposed=proposed)
+    def like(self, row: int, who: str, count: int, given: int | None = None) -> dict[str, Any]:
+        """Open labels most like one: of its given and proposed class, or of a class as given."""
+        wanted = Filter(given=given)
+        if given is None:
+            wanted = Filter(given=int(self.queue.given[row]), proposed=self.queue.proposed(row))
         with self._lock:
             rows, left = self.queue.next(wanted, who, min(_LIKE, 10 * count), ())
             chosen = self.shown.like(row, rows)[:count]
@@ -291,6 +319,10 @@ class Session(Standing):
         self._take_in()
         self._changed.set()
         return [self._line(entry) for entry in entries]
+
+    def share(self) -> None:
+        """Bring the audit's own file of answers up to date with the log."""
+        share(self.store, self.folder)
 
     def again(self) -> dict[str, Any]:
         """Judge all labels by the decisions so far, and go by that."""

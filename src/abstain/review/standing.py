@@ -4,6 +4,7 @@ It needs no samples, so that whoever compares audits can ask it, too.
 """
 
 import threading
+from collections import Counter
 from dataclasses import asdict
 from itertools import islice
 
@@ -96,12 +97,19 @@ class Standing:
             decisions = self.store.decisions
             self._people = {
                 "people": decisions.people,
+                "decided_by": self._decided_by(),
                 "agreements": [asdict(x) for x in decisions.agreements()],
                 "disputes": len(decisions.disputes()),
                 "pairs": self.queue.pairs(),
             }
         self._verdict = self.queue.judged(answers)
         return self.queue.figures(self._verdict, newest, sample, drawn)
+
+    def _decided_by(self) -> dict[str, int]:
+        """How many labels each person decided, as it holds now."""
+        decisions = self.store.decisions
+        held = (decisions.standing(id_) for id_ in decisions.ids)
+        return Counter(x.who for x in held if x is not None and x.after and x.after.is_judgement)
 
     def _newest(self) -> list[bool]:
         """Of the newest decisions, worst first, whether they found a wrong label."""
