@@ -1,6 +1,5 @@
 """`abstain review`: a page on which a person goes through the labels of an audit."""
 
-import secrets
 import socket
 import sys
 import threading
@@ -38,7 +37,7 @@ def review(
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(help="What everybody has to know who is let in; auto makes one up."),
+        typer.Option(help="Access token; auto generates one, and keeps it with the audit."),
     ] = None,
 ) -> None:
     """Go through labels in the browser: fix the worst, verify a random sample.
@@ -46,7 +45,14 @@ def review(
     Every decision is on disk before the page says so. Ctrl-C ends the server; the same command goes
     on where you stopped. Then abstain export AUDIT --to corrected writes the corrected data set.
     """
-    from abstain.review.serving import LOOPBACK, listen, own_name, server_of
+    from abstain.review.serving import (
+        LOOPBACK,
+        SHORTEST_TOKEN,
+        kept_token,
+        listen,
+        own_name,
+        server_of,
+    )
     from abstain.review.session import Session
 
     if host not in LOOPBACK and token is None:
@@ -56,12 +62,14 @@ def review(
             remedy="make one up by {token}",
             token="auto",
         )
-    if token is not None and len(token) < 8 and token != "auto":
-        raise AbstainError("must have at least 8 characters, or be auto", argument="token")
-    guard = secrets.token_urlsafe(16) if token == "auto" else token
+    if token is not None and len(token) < SHORTEST_TOKEN and token != "auto":
+        raise AbstainError(
+            f"must have at least {SHORTEST_TOKEN} characters, or be auto", argument="token"
+        )
     with listen(host, port) as listening:
         session = Session(audit)
         try:
+            guard = kept_token(session.folder) if token == "auto" else token
             server = server_of(session, token=guard, you="" if guard else own_name())
             everywhere = host in ("0.0.0.0", "::")
             name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host

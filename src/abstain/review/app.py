@@ -5,6 +5,7 @@ request says a path. Who answers decides nothing but the log: names are for peop
 other by, the token is what keeps others out.
 """
 
+import errno
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
@@ -34,7 +35,8 @@ from abstain.review.asked import (
 )
 from abstain.review.downloads import offered, write_download
 from abstain.review.guard import Guard
-from abstain.review.session import Session
+from abstain.review.session import Session, UndecidedError
+from abstain.review.store import FILE, NotKeptError
 from abstain.review.training import Retraining, page_of
 
 _MODULES = [
@@ -95,12 +97,15 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             found = await run_in_threadpool(session.to_verify, who, count, without)
         else:
             wanted = await run_in_threadpool(filter_of, session, asked, who)
-            found = await run_in_threadpool(session.next_items, wanted, who, count, without)
+            found = await run_in_threadpool(
+                session.next_items, wanted, who, count, without, _unseen_by(asked)
+            )
         return JSONResponse(found)
 
     async def item(request: Request) -> Response:
-        row = row_of(session, request.query_params.get("row"))
-        return JSONResponse(await run_in_threadpool(session.item, row))
+        asked = request.query_params
+        row, unseen_by = row_of(session, asked.get("row")), _unseen_by(asked)
+        return JSONResponse(await run_in_threadpool(session.item, row, unseen_by=unseen_by))
 
     async def near(request: Request) -> Response:
         row = row_of(session, request.query_params.get("row"))
@@ -113,12 +118,19 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             content, kind = await run_in_threadpool(session.shown.picture, row, side)
         except (DataError, OSError) as error:
             return JSONResponse({"error": _message(error)}, status_code=422)
-        held = {"Cache-Control": "private, max-age=3600"}
-        return Response(content, media_type=kind, headers=held)
+        version = asked.get("version", "")
+        held = "no-store"
+        if version:  # after the file was read, so that it cannot have been another
+            if version != await run_in_threadpool(session.shown.same.version, row):
+                why = "the file changed since the page was told of it"
+                return JSONResponse({"error": why}, status_code=409)
+            # The address names the content and, as the guard has seen, the review.
+            held = "private, max-age=3600" if asked.get("review") else held
+        return Response(content, media_type=kind, headers={"Cache-Control": held})
 
     async def decide(request: Request) -> Response:
         body = await body_of(request)
-        answers, seconds = answers_of(session, body)
+        answers, seconds, versions = answers_of(session, body)
         entries = await run_in_threadpool(
             session.decide,
             answers,
@@ -127,6 +139,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             request=text_of(body, "request", LONGEST_NAME),
             note=text_of(body, "note", LONGEST_NOTE),
             seconds=seconds,
+            versions=versions,
         )
         return JSONResponse({"entries": entries})
 
@@ -138,6 +151,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             text_of(body, "note", LONGEST_NOTE),
             who=person_of(body.get("who")),
             request=text_of(body, "request", LONGEST_NAME),
+            unseen_by=_unseen_by(body),
         )
         return JSONResponse({"entries": entries})
 
@@ -145,27 +159,38 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         body = await body_of(request)
         seqs, name = list_of(body, "seqs", int), text_of(body, "request", LONGEST_NAME)
         who = person_of(body.get("who"))
-        entries = await run_in_threadpool(session.undo, *seqs, who=who, request=name)
+        unseen_by = _unseen_by(body)
+        entries = await run_in_threadpool(
+            session.undo, *seqs, who=who, request=name, unseen_by=unseen_by
+        )
         return JSONResponse({"entries": entries})
 
     async def guest(_: Request) -> Response:
         return JSONResponse({"name": await run_in_threadpool(session.guest)})
 
     async def leave(request: Request) -> Response:
-        who = person_of((await body_of(request)).get("who"))
-        await run_in_threadpool(session.leave, who)
+        body = await body_of(request)
+        rows = list_of(body, "rows", int) if "rows" in body else None
+        await run_in_threadpool(session.leave, person_of(body.get("who")), rows)
         return JSONResponse({})
 
     async def log(request: Request) -> Response:
         asked = request.query_params
         before = number_of(asked, "before", 0) or None
-        found = await run_in_threadpool(session.log, 50, before, asked.get("by"))
+        unseen_by = person_of(asked["unseen_by"]) if "unseen_by" in asked else None
+        found = await run_in_threadpool(session.log, 50, before, asked.get("by"), unseen_by)
         return JSONResponse({"entries": found})
 
     async def export(request: Request) -> Response:
         what = request.query_params.get("what", "")
         path = await run_in_threadpool(write_download, session, what, str(request.base_url))
         return FileResponse(path, filename=path.name, headers={"Cache-Control": "no-store"})
+
+    async def copy(_: Request) -> Response:
+        """The log as it is open, also where its file is gone or its disk full."""
+        held = {"Content-Disposition": f'attachment; filename="{FILE}"'}
+        content = await run_in_threadpool(session.store.copy)
+        return Response(content, media_type="application/vnd.sqlite3", headers=held)
 
     async def again(_: Request) -> Response:
         return JSONResponse(await run_in_threadpool(session.again))
@@ -185,6 +210,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         "/api/near": near,
         "/api/picture": picture,
         "/api/log": log,
+        "/api/copy": copy,
         "/api/gain": gain,
         "/api/export": export,
     }
@@ -206,9 +232,14 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             *(Route(path, do) for path, do in get.items()),
             *(Route(path, do, methods=["POST"]) for path, do in post.items()),
         ],
-        exception_handlers={AbstainError: _refused},
+        exception_handlers={
+            AbstainError: _refused,
+            NotKeptError: _unavailable,
+            OSError: _unavailable,
+            Exception: _faulty,
+        },
     )
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(Guard, token=token, review=session.identity)
     return app
 
 
@@ -221,8 +252,30 @@ def _named(page: Callable[[Request], Any], name: str) -> Callable[[Request], Any
     return named
 
 
+def _unseen_by(asked: Mapping[str, Any]) -> str | None:
+    """Whoever gives a second opinion, and is told nothing of the first."""
+    return person_of(asked.get("who")) if asked.get("by") == "second" else None
+
+
 async def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": _message(error)}, status_code=400)
+    """Name what is invalid: the only answer for which the page lets go of a decision."""
+    reasons = error.reasons if isinstance(error, UndecidedError) else {}
+    invalid = [{"row": row, "error": why} for row, why in reasons.items()]
+    return JSONResponse({"error": _message(error), "invalid": invalid}, status_code=400)
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:
+    """Say why nothing can be kept now; nothing is wrong with what was sent."""
+    why = _message(error)
+    if isinstance(error, OSError):
+        full = error.errno == errno.ENOSPC
+        why = "the disk is full: make room" if full else str(error.strerror or error)
+    return JSONResponse({"error": why, "copy": isinstance(error, NotKeptError)}, status_code=503)
+
+
+async def _faulty(_: Request, error: Exception) -> Response:
+    why = f"the server failed ({type(error).__name__}); the terminal that it runs in says where"
+    return JSONResponse({"error": why}, status_code=500)
 
 
 def _message(error: Exception) -> str:

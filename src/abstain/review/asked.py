@@ -7,7 +7,7 @@ audit or a name a person's, and its messages are not in the form of the others.
 import json
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
@@ -114,15 +114,26 @@ def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return mode
 
 
-def answers_of(
-    session: Session, body: Mapping[str, Any]
-) -> tuple[dict[int, Answer], dict[int, float]]:
-    """Decisions by row, at least one, and for how long each sample was looked at."""
+class Answers(NamedTuple):
+    """What was decided, by row."""
+
+    answers: dict[int, Answer]
+    seconds: dict[int, float]
+    """For how long each sample was looked at, as far as that is known."""
+    versions: dict[int, str]
+    """Which version of it, by the name that the page was given."""
+
+
+def answers_of(session: Session, body: Mapping[str, Any]) -> Answers:
+    """Decisions; at least one."""
     by_row = {row_of(session, one.get("row")): one for one in list_of(body, "answers", dict)}
     if not by_row:
         raise AbstainError("must hold at least one, got none", argument="answers")
-    seconds = {row: took for row, one in by_row.items() if (took := _seconds(one)) is not None}
-    return {row: _answer(one) for row, one in by_row.items()}, seconds
+    return Answers(
+        answers={row: _answer(one) for row, one in by_row.items()},
+        seconds={row: took for row, one in by_row.items() if (took := _seconds(one)) is not None},
+        versions={row: text_of(one, "version", LONGEST_NAME) for row, one in by_row.items()},
+    )
 
 
 def filter_of(session: Session, asked: Mapping[str, str], who: str) -> Filter:

@@ -141,10 +141,11 @@ class Decisions:
         entry = self.standing(id_)
         return None if entry is None else entry.after
 
-    def note(self, id_: str) -> str:
-        """The last note on a label."""
+    def note(self, id_: str, by: str | None = None) -> str:
+        """The last note on a label, of anybody or of one person."""
         for entry in reversed(self._by_id.get(id_, ())):
-            if entry.seq not in self.undone and (entry.note or entry.mode == "note"):
+            is_note = entry.seq not in self.undone and (entry.note or entry.mode == "note")
+            if is_note and by in (None, entry.who):
                 return entry.note
         return ""
 
@@ -161,6 +162,17 @@ class Decisions:
             if judged and entry.mode not in ("note", "file") and entry.seq not in self.undone:
                 found[entry.who] = entry
         return found
+
+    def has_answered(self, id_: str, who: str) -> bool:
+        """Whether a person decided of a label, if only that they are unsure."""
+        return any(
+            entry.who == who
+            and entry.mode not in ("note", "file")
+            and entry.after is not None
+            and entry.after.kind != "skip"
+            and entry.seq not in self.undone
+            for entry in self._by_id.get(id_, ())
+        )
 
     def can_undo(self, seq: int) -> bool:
         """Whether an entry still holds."""

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from abstain.review.serving import LOOPBACK
 
 COOKIE = "abstain-review"
+REVIEW = "abstain-review"
+"""The header in which a page names the review that it shows."""
 _LED_ON = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Review</title>'
     '<meta http-equiv="refresh" content="0;url=/"><a href="/">To the review</a></html>'
@@ -31,10 +33,17 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets in who may: by Host and Origin, and by the token where there is one."""
+    """Lets in who may: by Host and Origin, and by the token where there is one.
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    Args:
+        app: What is guarded.
+        token: What everybody has to know who is let in.
+        review: The name of the review: a page that was opened on another must not go on here.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, review: str) -> None:
         self._app = app
+        self._review = review
         self._token = token
         # Not the token itself, which may have characters that no cookie can have.
         self._pass = None if token is None else hashlib.sha256(token.encode()).hexdigest()
@@ -56,7 +65,7 @@ class Guard:
             await send(message)
 
         request = Request(scope)
-        answer = self._refusal(request) or self._welcome(request)
+        answer = self._refusal(request) or self._welcome(request) or self._mistaken(request)
         await (answer or self._app)(scope, receive, send_safely)
 
     def _refusal(self, request: Request) -> Response | None:
@@ -90,6 +99,16 @@ class Guard:
             {"error": "open the address that abstain review printed, with its token"},
             status_code=401,
         )
+
+    def _mistaken(self, request: Request) -> Response | None:
+        asked = request.query_params.get("review")
+        named = request.headers.get(REVIEW, asked or self._review)
+        if named == self._review:
+            return None
+        why = (
+            "this page is of another review than the server: start that one, or load the page anew"
+        )
+        return JSONResponse({"error": why}, status_code=409)
 
 
 def is_known_host(host: str, *, anywhere: bool) -> bool:

@@ -37,6 +37,7 @@ WORTH = 0.1
 LEASE = 600.0
 """Seconds for which a label that one person was given is kept from others."""
 _CHUNK = 65_536
+_FILTERS = 32  # whose labels are kept in their order, which takes 8 bytes a label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +108,11 @@ class Leases:
         """Let others have it: it is decided, or its person went on."""
         self._held.pop(row, None)
 
-    def leave(self, who: str) -> None:
-        """Let others have all that a person was given."""
-        self._held = {row: held for row, held in self._held.items() if held[0] != who}
+    def leave(self, who: str, rows: Sequence[int] | None = None) -> None:
+        """Let others have what a person was given: some, or all."""
+        for row in list(self._held) if rows is None else rows:
+            if row in self._held and self._held[row][0] == who:
+                del self._held[row]
 
     @property
     def rows(self) -> list[int]:
@@ -249,6 +252,9 @@ class Queue:
             if wanted.rows is not None:
                 return order  # these change with every decision
             self._filtered[key] = order
+            if len(self._filtered) > _FILTERS:
+                del self._filtered[next(iter(self._filtered))]
+            return order
         return self._filtered[key]
 
     def pairs(self, most: int = 30) -> list[tuple[int, int, int]]:

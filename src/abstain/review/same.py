@@ -50,14 +50,25 @@ class Same:
         return digest.hexdigest()
 
     def mark(self, row: int) -> Mark:
-        """By what to know a sample again."""
+        """By what to know a sample again, or an error that says why it cannot be read."""
         return Mark(self._stamp(row), self._digest(row))
+
+    def version(self, row: int) -> str:
+        """A name for the content of a sample, without reading a file; none if it is not there."""
+        try:
+            text = self._stamp(row) or self._digest(row)
+        except DataError:
+            return ""
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def has_changed(self, row: int, mark: Mark) -> bool:
         """Whether a sample is another one; its content is read only if its stamp is another."""
-        if mark.stamp and mark.stamp == self._stamp(row):
-            return False
-        return self._digest(row) != mark.digest
+        try:
+            if mark.stamp and mark.stamp == self._stamp(row):
+                return False
+            return self._digest(row) != mark.digest
+        except DataError:
+            return True
 
     def _stamp(self, row: int) -> str:
         inputs = self._data.inputs
@@ -65,20 +76,24 @@ class Same:
             return ""
         try:
             about = (inputs.blobs.root / inputs.blobs.names[self._rows[row]]).stat()
-        except OSError:
-            return ""
+        except OSError as error:
+            raise _unread(error) from error
         return f"{about.st_size} {about.st_mtime_ns}"
 
     def _digest(self, row: int) -> str:
         inputs, index = self._data.inputs, self._rows[row]
-        try:
-            if isinstance(inputs, LazyImages):
+        if isinstance(inputs, LazyImages):
+            try:
                 content = blob_of(inputs, index)
-            elif self._data.kind == "text":
-                content = str(inputs[index]).encode("utf-8", "surrogatepass")
-            else:
-                content = np.ascontiguousarray(as_tensor(inputs[index]).numpy()).tobytes()
-        except (DataError, OSError):
-            return ""
+            except OSError as error:
+                raise _unread(error) from error
+        elif self._data.kind == "text":
+            content = str(inputs[index]).encode("utf-8", "surrogatepass")
+        else:
+            content = np.ascontiguousarray(as_tensor(inputs[index]).numpy()).tobytes()
         texts = "\0".join(str(column[index]) for column in self._data.texts.values())
         return hashlib.sha256(content + texts.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unread(error: OSError) -> DataError:
+    return DataError(f"the file cannot be read: {error.strerror or error}")

@@ -4,6 +4,7 @@ In Python the data may lie in memory; the folder then holds the verdict and the 
 """
 
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 PORT = 8700
+TOKEN = "review.token"
+SHORTEST_TOKEN = 8
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -208,6 +211,7 @@ def server_of(session: Session, *, token: str | None = None, you: str = "") -> "
         access_log=False,
         server_header=False,
         lifespan="off",
+        timeout_graceful_shutdown=1,  # seconds; a connection may never send its request to the end
     )
     return uvicorn.Server(config)
 
@@ -219,7 +223,9 @@ def listen(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     tried = [port] if port is not None else [*range(PORT, PORT + 20), 0]
     for one in tried:
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # Only with the protocol named does asyncio set TCP_NODELAY, without which an answer waits
+        # for the client's delayed acknowledgement, 40 ms.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, one))
@@ -232,6 +238,31 @@ def listen(host: str, port: int | None) -> socket.socket:
             continue
         return listening
     raise AssertionError
+
+
+def kept_token(folder: Path) -> str:
+    """The token of a review, made once, so that pages that are open go on after a restart.
+
+    Only the owner of the file can read it.
+    """
+    path = folder / TOKEN
+    try:
+        try:
+            known = path.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            known = ""
+        if len(known) >= SHORTEST_TOKEN:
+            path.chmod(0o600)
+            return known
+        token = secrets.token_urlsafe(16)
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(f"{token}\n")
+    except (OSError, ValueError) as error:
+        raise AbstainError(
+            f"{path} must be a file that its owner can write, got: {error}"
+        ) from error
+    return token
 
 
 def own_name() -> str:

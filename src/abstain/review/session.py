@@ -1,10 +1,11 @@
 """A review of one audit: its labels, its log of decisions, and what these say."""
 
+import hashlib
 import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.data import LabeledData
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 from abstain.review.decisions import Answer, Entry, Mode, whose
 from abstain.review.faults import WORDS, Faults
 from abstain.review.instructions import read_instructions
@@ -23,6 +24,7 @@ from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
 from abstain.review.shown import Shown, source_of
 from abstain.review.standing import Standing
+from abstain.review.store import Mark
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
 from abstain.support.wording import some
@@ -32,6 +34,18 @@ PROPOSALS = 10
 _HANDED_OUT = 100  # labels of the random sample at a time
 _REST = 0.2  # seconds between two looks at all labels, in which several decisions gather
 _LIKE = 5_000  # labels among which those most like one are sought
+
+
+class UndecidedError(AbstainError):
+    """Some decisions of a request cannot be taken; none of it was.
+
+    Args:
+        reasons: Why, by row.
+    """
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__("; ".join(dict.fromkeys(reasons.values())))
+        self.reasons = reasons
 
 
 class Session(Standing):
@@ -52,6 +66,7 @@ class Session(Standing):
         self._faults = Faults(audit, self.row)
         self.queue.faults = self._faults.rows
         self.shown.prefer(self._likely())
+        self.identity = self._identity()
         self._changed = threading.Event()
         self._ends = False
         self._trouble = ""
@@ -66,6 +81,11 @@ class Session(Standing):
         super().close()
         if self._held is not None:
             self._held.close()
+
+    def _identity(self) -> str:
+        """A name that no other review has, nor a copy of this one in another folder."""
+        text = f"{self.store.identity} {self.folder.resolve()}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def _check_same(self) -> None:
         """The samples must be those that decisions were made on."""
@@ -111,13 +131,14 @@ class Session(Standing):
             self._trouble = ""
             try:
                 share(self.store, self.folder)
-            except (AbstainError, sqlite3.Error) as error:  # the log holds all the same
+            except (AbstainError, OSError, sqlite3.Error) as error:  # the log holds all the same
                 self._trouble = str(error)
             self._take_in()
 
     def about(self) -> dict[str, Any]:
         """What does not change while it is reviewed."""
         return {
+            "review": self.identity,
             "name": self.audit.summary["name"],
             "folder": str(self.folder),
             "kind": self.shown.kind,
@@ -150,13 +171,27 @@ class Session(Standing):
         }
 
     def next_items(
-        self, wanted: Filter, who: str, count: int, without: Sequence[int] = ()
+        self,
+        wanted: Filter,
+        who: str,
+        count: int,
+        without: Sequence[int] = (),
+        unseen_by: str | None = None,
     ) -> dict[str, Any]:
-        """The next labels to look at, worst first."""
+        """The next labels to look at, worst first.
+
+        Args:
+            wanted: Which labels.
+            who: The person who looks.
+            count: How many.
+            without: Rows that the person has already.
+            unseen_by: As in `item`.
+        """
         with self._lock:
             rows, left = self.queue.next(wanted, who, count, without)
             held = 0 if rows else self.queue.held(wanted, who)
-        return {"items": [self.item(row) for row in rows], "left": left, "held": held}
+        items = [self.item(row, unseen_by=unseen_by) for row in rows]
+        return {"items": items, "left": left, "held": held}
 
     def rows_of(self, kind: str, who: str) -> tuple[int, ...]:
         """Labels by who judged them: `disputes`, `second` (by others only), or `person:NAME`."""
@@ -164,8 +199,11 @@ class Session(Standing):
         if kind == "disputes":
             ids = decisions.disputes()
         elif kind == "second":
-            judged = {id_: decisions.by_person(id_) for id_ in decisions.ids}
-            ids = [id_ for id_, by in judged.items() if by and who not in by]
+            ids = [
+                id_
+                for id_ in decisions.ids
+                if decisions.by_person(id_) and not decisions.has_answered(id_, who)
+            ]
         else:
             person = kind.removeprefix("person:")
             ids = [id_ for id_ in decisions.ids if person in decisions.by_person(id_)]
@@ -186,6 +224,7 @@ class Session(Standing):
         return {"items": [self.item(row, blind=True) for row in rows], "left": most}
 
     def _drawn(self, size: int) -> Sample:
+        self.store.check_in_place()  # what is written would make a folder that was removed anew
         wrong = 1 - np.asarray(self.audit.weights.column("weight"))
         ids = self.audit.weights.column("id").combine_chunks()
         return hand_out(self.folder, ids, wrong, size)
@@ -202,27 +241,42 @@ class Session(Standing):
         )
         return list(islice(free, count))
 
-    def item(self, row: int, *, blind: bool = False) -> dict[str, Any]:
-        """A label as the page shows it; blind, without what is given, proposed and decided."""
+    def item(
+        self, row: int, *, blind: bool = False, unseen_by: str | None = None
+    ) -> dict[str, Any]:
+        """A label as the page shows it.
+
+        Args:
+            row: Of the label.
+            blind: Without what is given, proposed and decided, for the random sample.
+            unseen_by: Without what others decided and noted, for whoever gives a second opinion;
+                until this person has given it.
+        """
         id_, given = self.ids[row], int(self.queue.given[row])
+        version = self.shown.same.version(row) if self.shown.kind == "image" else ""
         if blind:
             shown = self.shown.content(row, given, None)
             # Not its id: the path of an image names its class.
-            return {"row": row, "id": f"sample {row}", "blind": True, **shown}
-        proposed, standing = self.queue.proposed(row), self.store.decisions.standing(id_)
+            return {"row": row, "id": f"sample {row}", "version": version, "blind": True, **shown}
+        decisions = self.store.decisions
+        proposed, standing = self.queue.proposed(row), decisions.standing(id_)
         proposals = self.queue.proposals(row, PROPOSALS)
         other = next((k for k, _ in proposals if k != given), given)
+        is_unseen = unseen_by is not None and not decisions.has_answered(id_, unseen_by)
+        if is_unseen and standing is not None and standing.who != unseen_by:
+            standing = None
         return {
             "row": row,
             "id": id_,
+            "version": version,
             "given": given,
             "proposed": proposed,
             "other": other if proposed == given else proposed,
             "proposals": proposals,
             "wrong": self.queue.doubt(row),
-            "note": self.store.decisions.note(id_),
+            "note": decisions.note(id_, unseen_by if is_unseen else None),
             "decided": None if standing is None else _decided(standing),
-            "said": self._said(id_),
+            "said": [] if is_unseen else self._said(id_),
             "faults": [WORDS[name] for name in self._faults.of(row)],
             **self.shown.content(row, given, other if proposed == given else proposed),
         }
@@ -256,6 +310,8 @@ class Session(Standing):
         return {"row": row, "id": self.ids[row], "given": given, **self._brief(row, given)}
 
     def _brief(self, row: int, k: int) -> dict[str, Any]:
+        if self.shown.kind == "image":
+            return {"version": self.shown.same.version(row)}
         shown = self.shown.content(row, k, None)
         if "text" in shown:
             return {"text": shown["text"][:280]}
@@ -282,43 +338,81 @@ class Session(Standing):
         request: str,
         note: str = "",
         seconds: Mapping[int, float] | None = None,
+        versions: Mapping[int, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Take decisions; they are on disk when this returns."""
-        for answer in answers.values():
-            if answer.kind == "label" and answer.label not in self.number:
-                raise AbstainError(
-                    f"must be one of the classes, got {answer.label!r}", argument="label"
-                )
-        by_id = {self.ids[row]: answer for row, answer in answers.items()}
-        seen = {self.ids[row]: self.shown.same.mark(row) for row in answers}
-        took = {self.ids[row]: value for row, value in (seconds or {}).items()}
-        return self._after(
-            self.store.decide(
-                by_id, who=who, mode=mode, request=request, note=note, seen=seen, seconds=took
-            )
+        """Take decisions; they are on disk when this returns.
+
+        Args:
+            answers: By row.
+            who: The person.
+            mode: How they came about.
+            request: As in `Store.decide`.
+            note: To go with it.
+            seconds: By row, for how long a sample was looked at.
+            versions: By row, which version of a sample was looked at, as `item` named it.
+        """
+        unseen_by = who if mode == "second" else None
+        if before := self.store.taken(request):  # its file may be another by now
+            return self._after(before, unseen_by)
+        marks = self._marks(answers, versions or {})
+        entries = self.store.decide(
+            {self.ids[row]: answer for row, answer in answers.items()},
+            who=who,
+            mode=mode,
+            request=request,
+            note=note,
+            seen={self.ids[row]: mark for row, mark in marks.items()},
+            seconds={self.ids[row]: value for row, value in (seconds or {}).items()},
         )
+        return self._after(entries, unseen_by)
 
-    def take_note(self, row: int, note: str, *, who: str, request: str) -> list[dict[str, Any]]:
+    def _marks(self, answers: Mapping[int, Answer], versions: Mapping[int, str]) -> dict[int, Mark]:
+        """By what to know each sample again, by row; or an error that names what cannot be decided.
+
+        Whoever skips a sample has decided nothing of it.
+        """
+        marks, reasons = {}, {}
+        for row, answer in answers.items():
+            if answer.kind == "label" and answer.label not in self.number:
+                reasons[row] = f"label must be one of the classes, got {answer.label!r}"
+            elif answer.kind != "skip":
+                try:
+                    marks[row] = self.shown.same.mark(row)
+                except DataError as error:
+                    reasons[row] = str(error)
+                    continue
+                if versions.get(row, "") not in ("", self.shown.same.version(row)):
+                    reasons[row] = "the file changed since it was shown: look at it again"
+        if reasons:
+            raise UndecidedError(reasons)
+        return marks
+
+    def take_note(
+        self, row: int, note: str, *, who: str, request: str, unseen_by: str | None = None
+    ) -> list[dict[str, Any]]:
         """Take a note on a label."""
-        return self._after(self.store.take_note(self.ids[row], note, who=who, request=request))
+        entries = self.store.take_note(self.ids[row], note, who=who, request=request)
+        return self._after(entries, unseen_by)
 
-    def undo(self, *seqs: int, who: str, request: str) -> list[dict[str, Any]]:
+    def undo(
+        self, *seqs: int, who: str, request: str, unseen_by: str | None = None
+    ) -> list[dict[str, Any]]:
         """Undo any entries of the log."""
-        return self._after(self.store.undo(*seqs, who=who, request=request))
+        return self._after(self.store.undo(*seqs, who=who, request=request), unseen_by)
 
     def guest(self) -> str:
         """A name for whoever gives none: everybody another."""
         return f"guest {self.store.next_number('guests')}"
 
-    def leave(self, who: str) -> None:
-        """Let others have the labels that a person was given."""
+    def leave(self, who: str, rows: Sequence[int] | None = None) -> None:
+        """Let others have the labels that a person was given: some, or all."""
         with self._lock:
-            self.queue.leases.leave(who)
+            self.queue.leases.leave(who, rows)
 
-    def _after(self, entries: list[Entry]) -> list[dict[str, Any]]:
+    def _after(self, entries: list[Entry], unseen_by: str | None) -> list[dict[str, Any]]:
         self._take_in()
         self._changed.set()
-        return [self._line(entry) for entry in entries]
+        return [self._line(entry, unseen_by) for entry in entries]
 
     def share(self) -> None:
         """Bring the audit's own file of answers up to date with the log."""
@@ -334,17 +428,36 @@ class Session(Standing):
         share(self.store, self.folder)
         return self.status()
 
-    def log(self, count: int, before: int | None, who: str | None) -> list[dict[str, Any]]:
-        """Lines of the log, the newest first."""
+    def log(
+        self, count: int, before: int | None, who: str | None, unseen_by: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Lines of the log, the newest first.
+
+        Args:
+            count: How many at most.
+            before: Only entries with a smaller number.
+            who: Only of this person.
+            unseen_by: As in `item`.
+        """
         entries = (
             entry
             for entry in reversed(self.store.decisions.in_order())
             if (before is None or entry.seq < before) and (who is None or entry.who == who)
         )
-        return [self._line(entry) for entry in islice(entries, count)]
+        return [self._line(entry, unseen_by) for entry in islice(entries, count)]
 
-    def _line(self, entry: Entry) -> dict[str, Any]:
+    def _line(self, entry: Entry, unseen_by: str | None) -> dict[str, Any]:
         standing = self.store.decisions.standing(entry.id)
+        if unseen_by is not None and not self.store.decisions.has_answered(entry.id, unseen_by):
+            mine = entry.who == unseen_by and entry.mode not in ("note", "undo")
+            entry = replace(
+                entry,
+                before=None,
+                after=entry.after if mine else None,
+                note=entry.note if entry.who == unseen_by else "",
+            )
+            if standing is not None and standing.who != unseen_by:
+                standing = None
         return {
             **vars(entry),
             "row": self.row.get(entry.id),

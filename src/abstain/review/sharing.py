@@ -21,6 +21,7 @@ def share_decisions(folder: Path) -> None:
 
 def share(store: Store, folder: Path) -> None:
     """Take in what others answered, then write what holds."""
+    store.check_in_place()  # what is written would make a folder that was removed anew
     kept, shared = kept_answers(folder), store.shared()
     new = {
         id_: Answer("label", label)

@@ -51,8 +51,10 @@ class Standing:
 
     def close(self) -> None:
         """Write what is left to write."""
-        share(self.store, self.folder)
-        self.store.close()
+        try:
+            share(self.store, self.folder)
+        finally:
+            self.store.close()
 
     def _known_answers(self) -> dict[int, int]:
         found = {}

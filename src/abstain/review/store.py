@@ -4,6 +4,8 @@ Nothing is ever changed or removed: an undo is an entry of its own. What holds n
 log (`abstain.review.decisions`): the last entry on a label that was not undone.
 """
 
+import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -53,12 +55,17 @@ class Mark(NamedTuple):
     """Of its content."""
 
 
+class NotKeptError(AbstainError):
+    """A decision was not taken, as it could not be kept; nothing is wrong with it."""
+
+
 class Store:
     """The log of a review, open for more."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._places: list[tuple[int, int] | None] | None = None
         try:
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY, isolation_level=None, check_same_thread=False
@@ -66,10 +73,11 @@ class Store:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
             self._begin()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, NotKeptError) as error:
             raise AbstainError(
                 f"{path} must be a log of decisions that can be written, got: {error}"
             ) from error
+        self._places = self._found()
         self.decisions = Decisions()
         self.refresh()
 
@@ -99,14 +107,58 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A transaction: on disk when it ends, or undone by what was raised in it."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        """A transaction: on disk, and found there, when it ends; or undone by what was raised."""
+        self.check_in_place()
         try:
-            yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._not_kept(error) from error
+        self.check_in_place()
+
+    def _not_kept(self, error: sqlite3.Error) -> NotKeptError:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return NotKeptError(f"the disk is full: {self.path} cannot grow", remedy="make room")
+        return NotKeptError(f"{self.path} cannot be written to: {error}")
+
+    def check_in_place(self) -> None:
+        """Raise if the open log is not the one at its place: what is written would be lost."""
+        if self._places is not None and self._found() != self._places:
+            raise NotKeptError(
+                f"{self.path} was moved, deleted or replaced while it was open: put it back, or "
+                "download the log from the page, put that there and start abstain review anew"
+            )
+
+    def _found(self) -> list[tuple[int, int] | None]:
+        """Device and inode of the files that lie where the log is."""
+        found: list[tuple[int, int] | None] = []
+        for name in (str(self.path), f"{self.path}-wal"):
+            try:
+                about = os.stat(name)  # noqa: PTH116 - as fast as can be, before every answer
+            except OSError:
+                found.append(None)
+            else:
+                found.append((about.st_dev, about.st_ino))
+        return found
+
+    def copy(self) -> bytes:
+        """The whole log as a file, also where its own is gone."""
+        with self._lock:
+            return self._connection.serialize()
+
+    @property
+    def identity(self) -> str:
+        """A name that no other log has, made when it is first asked for."""
+        if (known := self.about("identity")) is None:
+            known = secrets.token_hex(16)
+            self.keep_about("identity", known)
+        return known
 
     def about(self, name: str) -> str | None:
         """What was kept under a name."""
@@ -235,6 +287,12 @@ class Store:
         left = self.decisions.standing(entry.id, undone)
         return None if left is None else left.after
 
+    def taken(self, request: str) -> list[Entry]:
+        """The entries of a request that was taken already; none of any other."""
+        with self._lock:
+            self._refresh()
+            return self._of(request)
+
     def _known(self, request: str) -> bool:
         found = self._connection.execute("SELECT 1 FROM log WHERE request=?", (request,))
         return found.fetchone() is not None
@@ -275,8 +333,11 @@ class Store:
         )
 
     def seen(self) -> dict[str, Mark]:
-        """By what to know each sample again that was decided on, by id."""
-        rows = self._connection.execute("SELECT id, stamp, digest FROM seen")
+        """By what to know each sample again that was decided on, by id.
+
+        Earlier versions wrote an empty mark for a file that could not be read; that is none.
+        """
+        rows = self._connection.execute("SELECT id, stamp, digest FROM seen WHERE digest != ''")
         return {id_: Mark(stamp, digest) for id_, stamp, digest in rows}
 
     def shared(self) -> dict[str, str]:
