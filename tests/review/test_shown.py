@@ -1,6 +1,6 @@
 """A sample as a person sees it: safe pictures, marked words, and which samples are alike.
 
-Tests of shown.py, pictures.py and same.py.
+Tests of shown.py, pictures.py and same.py, of which test_same.py has more.
 """
 
 import io

@@ -18,7 +18,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, cohens_kappa
-from abstain.review.store import Mark, Store
+from abstain.review.store import Mark, NotKeptError, Store
 
 CAT, DOG = Answer("label", "cat"), Answer("label", "dog")
 
@@ -192,6 +192,70 @@ def test_people_at_once_lose_and_double_nothing(tmp_path):
             of_label = [x for x in entries if x.id == f"{k}"]
             assert of_label[0].before is None
             assert [x.before for x in of_label[1:]] == [x.after for x in of_label[:-1]]
+
+
+def gone(path):
+    for one in path.parent.glob("review.sqlite*"):
+        one.unlink()
+
+
+def moved(path):
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+def replaced(path):
+    with Store(path.with_name("other.sqlite")) as other:
+        decide(other, "9", DOG)
+    path.with_name("other.sqlite").replace(path)
+
+
+def wal_gone(path):
+    path.with_name("review.sqlite-wal").unlink()
+
+
+@pytest.mark.parametrize("change", [gone, moved, replaced, wal_gone])
+def test_nothing_is_acknowledged_that_would_be_lost(tmp_path, change):
+    path = tmp_path / "audit" / "review.sqlite"
+    path.parent.mkdir()
+    store = Store(path)
+    decide(store, "1", CAT)
+    change(path)
+    for _ in range(2):
+        with pytest.raises(NotKeptError, match="moved, deleted or replaced while it was open"):
+            decide(store, "2", DOG)
+    assert store.decisions.answer("2") is None
+    whole = tmp_path / "copy.sqlite"
+    whole.write_bytes(store.copy())
+    with Store(whole) as again:  # what was acknowledged, to be put back
+        assert again.decisions.answer("1") == CAT
+        decide(again, "2", DOG)
+    store.close()
+
+
+def test_a_log_that_is_moved_back_goes_on(tmp_path):
+    path = tmp_path / "audit" / "review.sqlite"
+    path.parent.mkdir()
+    with Store(path) as store:
+        moved(path)
+        with pytest.raises(NotKeptError):
+            decide(store, "1", CAT)
+        (tmp_path / "elsewhere").rename(tmp_path / "audit")
+        decide(store, "1", CAT)
+    with Store(path) as again:
+        assert again.decisions.answer("1") == CAT
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(store):
+    decide(store, "1", CAT)
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(NotKeptError, match="the disk is full"):
+        decide(store, "2", DOG, request="x" * 100_000)
+    kept = len(store.decisions.entries)
+    store._connection.execute("PRAGMA max_page_count=1000000")
+    decide(store, "last", CAT)
+    with Store(store.path) as again:
+        assert len(again.decisions.entries) == kept + 1
 
 
 WORKER = """

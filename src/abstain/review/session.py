@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,18 @@ from abstain.auditing.folder import AuditFolder
 from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
 from abstain.data import LabeledData
 from abstain.errors import AbstainError, DataError
-from abstain.review.decisions import Answer, Entry, Mode, whose
-from abstain.review.faults import WORDS, Faults
+from abstain.review.decisions import Answer, Entry, Mode
+from abstain.review.faults import WORDS
 from abstain.review.instructions import read_instructions
+from abstain.review.items import PROPOSALS, Items
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
-from abstain.review.shown import Shown, source_of
-from abstain.review.standing import Standing
+from abstain.review.shown import source_of
 from abstain.review.store import Mark
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
 from abstain.support.wording import some
 
-PROPOSALS = 10
-"""Classes that are proposed: as many as there are digits to choose them by."""
 _HANDED_OUT = 100  # labels of the random sample at a time
 _REST = 0.2  # seconds between two looks at all labels, in which several decisions gather
 _LIKE = 5_000  # labels among which those most like one are sought
@@ -48,7 +46,7 @@ class UndecidedError(AbstainError):
         self.reasons = reasons
 
 
-class Session(Standing):
+class Session(Items):
     """Everything that the page asks for."""
 
     def __init__(self, folder: Path, data: LabeledData | None = None) -> None:
@@ -60,11 +58,8 @@ class Session(Standing):
         """
         audit = AuditFolder.open(folder)
         self._held = _only_one(audit.folder)
-        self.shown = Shown(audit, data)
-        super().__init__(audit)
+        super().__init__(audit, data)
         self._check_same()
-        self._faults = Faults(audit, self.row)
-        self.queue.faults = self._faults.rows
         self.shown.prefer(self._likely())
         self.identity = self._identity()
         self._changed = threading.Event()
@@ -241,82 +236,6 @@ class Session(Standing):
         )
         return list(islice(free, count))
 
-    def item(
-        self, row: int, *, blind: bool = False, unseen_by: str | None = None
-    ) -> dict[str, Any]:
-        """A label as the page shows it.
-
-        Args:
-            row: Of the label.
-            blind: Without what is given, proposed and decided, for the random sample.
-            unseen_by: Without what others decided and noted, for whoever gives a second opinion;
-                until this person has given it.
-        """
-        id_, given = self.ids[row], int(self.queue.given[row])
-        version = self.shown.same.version(row) if self.shown.kind == "image" else ""
-        if blind:
-            shown = self.shown.content(row, given, None)
-            # Not its id: the path of an image names its class.
-            return {"row": row, "id": f"sample {row}", "version": version, "blind": True, **shown}
-        decisions = self.store.decisions
-        proposed, standing = self.queue.proposed(row), decisions.standing(id_)
-        proposals = self.queue.proposals(row, PROPOSALS)
-        other = next((k for k, _ in proposals if k != given), given)
-        is_unseen = unseen_by is not None and not decisions.has_answered(id_, unseen_by)
-        if is_unseen and standing is not None and standing.who != unseen_by:
-            standing = None
-        return {
-            "row": row,
-            "id": id_,
-            "version": version,
-            "given": given,
-            "proposed": proposed,
-            "other": other if proposed == given else proposed,
-            "proposals": proposals,
-            "wrong": self.queue.doubt(row),
-            "note": decisions.note(id_, unseen_by if is_unseen else None),
-            "decided": None if standing is None else _decided(standing),
-            "said": [] if is_unseen else self._said(id_),
-            "faults": [WORDS[name] for name in self._faults.of(row)],
-            **self.shown.content(row, given, other if proposed == given else proposed),
-        }
-
-    def _said(self, id_: str) -> list[dict[str, Any]]:
-        """What each person said of a label on which they differ; nothing of any other."""
-        judged, notes = (
-            self.store.decisions.by_person(id_),
-            self.store.decisions.notes_by(id_),
-        )
-        if len({entry.after for entry in judged.values()}) < 2:
-            return []
-        return [{**_decided(x), "note": notes.get(who, "")} for who, x in judged.items()]
-
-    def near(self, row: int, count: int) -> list[dict[str, Any]]:
-        """Samples most like one, of its class as given and as proposed."""
-        given = int(self.queue.given[row])
-        proposals = self.queue.proposals(row, PROPOSALS)
-        other = next((k for k, _ in proposals if k != given), given)
-        classes = [given] if other == given else [given, other]
-        found = self.shown.near(row, classes, self.queue.given, count)
-        groups: list[tuple[int | None, list[int]]] = [(k, found[k]) for k in classes]
-        if twins := self._faults.twins(row):
-            groups.insert(0, (None, twins))
-        return [
-            {"class": k, "samples": [self._small(other) for other in rows]} for k, rows in groups
-        ]
-
-    def _small(self, row: int) -> dict[str, Any]:
-        given = int(self.queue.given[row])
-        return {"row": row, "id": self.ids[row], "given": given, **self._brief(row, given)}
-
-    def _brief(self, row: int, k: int) -> dict[str, Any]:
-        if self.shown.kind == "image":
-            return {"version": self.shown.same.version(row)}
-        shown = self.shown.content(row, k, None)
-        if "text" in shown:
-            return {"text": shown["text"][:280]}
-        return shown
-
     def like(self, row: int, who: str, count: int, given: int | None = None) -> dict[str, Any]:
         """Open labels most like one: of its given and proposed class, or of a class as given."""
         wanted = Filter(given=given)
@@ -427,51 +346,6 @@ class Session(Standing):
             self.shown.prefer(self._likely())
         share(self.store, self.folder)
         return self.status()
-
-    def log(
-        self, count: int, before: int | None, who: str | None, unseen_by: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Lines of the log, the newest first.
-
-        Args:
-            count: How many at most.
-            before: Only entries with a smaller number.
-            who: Only of this person.
-            unseen_by: As in `item`.
-        """
-        entries = (
-            entry
-            for entry in reversed(self.store.decisions.in_order())
-            if (before is None or entry.seq < before) and (who is None or entry.who == who)
-        )
-        return [self._line(entry, unseen_by) for entry in islice(entries, count)]
-
-    def _line(self, entry: Entry, unseen_by: str | None) -> dict[str, Any]:
-        standing = self.store.decisions.standing(entry.id)
-        if unseen_by is not None and not self.store.decisions.has_answered(entry.id, unseen_by):
-            mine = entry.who == unseen_by and entry.mode not in ("note", "undo")
-            entry = replace(
-                entry,
-                before=None,
-                after=entry.after if mine else None,
-                note=entry.note if entry.who == unseen_by else "",
-            )
-            if standing is not None and standing.who != unseen_by:
-                standing = None
-        return {
-            **vars(entry),
-            "row": self.row.get(entry.id),
-            "before": entry.before and entry.before._asdict(),
-            "after": entry.after and entry.after._asdict(),
-            "holds": self.store.decisions.can_undo(entry.seq),
-            "whose": whose(self.store.decisions, entry),
-            "standing": standing and _decided(standing),
-        }
-
-
-def _decided(entry: Entry) -> dict[str, Any]:
-    assert entry.after is not None
-    return {**entry.after._asdict(), "seq": entry.seq, "who": entry.who, "at": entry.at}
 
 
 def _plain(value: object) -> object:
