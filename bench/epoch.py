@@ -30,9 +30,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from abstain.data import fit_encoder, load
 from abstain.noise import plant
 from abstain.scores.ledger import Ledger
-from abstain.training.loop.batches import Batches
+from abstain.training.loop.batches import Batches, Task
 from abstain.training.loop.loop import Loop
-from abstain.training.loop.task import Task
 from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import make_model

@@ -180,7 +180,7 @@ def _train(
     data_dir: Path | None,
     most: int,
 ) -> "Outcome":
-    from abstain.training.interrupt import Interrupted
+    from abstain.training.processes import Interrupted
     from reproduction.cost import Cost
     from reproduction.display import GridDisplay
     from reproduction.executors import Executor

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from abstain.losses.kernels import plain_bet_loss
-from abstain.training.objective.trust import trust_from, trusted_losses
+from abstain.training.objective.losses import trust_from, trusted_losses
 from abstain.training.recipe import Recipe
 from reproduction.stacked.per_model import PerModel
 

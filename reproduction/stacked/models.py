@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from abstain.training.loop.averaging import step_weight
+from abstain.training.loop.step import step_weight
 from abstain.training.recipe import Recipe
 from reproduction.stacked.losses import Losses
 from reproduction.stacked.per_model import PerModel

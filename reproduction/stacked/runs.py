@@ -11,10 +11,9 @@ from torch import Tensor
 
 from abstain.training import coteaching
 from abstain.training.coteaching import CoTeachingPlan, partner_seed
-from abstain.training.loop.batches import epoch_order
-from abstain.training.loop.tally import has_diverged
-from abstain.training.objective.from_recipe import Stop, held_out_rows, make_stop, make_warm_up
-from abstain.training.objective.losses import is_warm_up
+from abstain.training.loop.batches import epoch_order, held_out_rows
+from abstain.training.loop.evaluation import has_diverged
+from abstain.training.objective.losses import Stop, is_warm_up, make_stop, make_warm_up
 from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
 from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe

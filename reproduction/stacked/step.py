@@ -14,8 +14,8 @@ from torch import Tensor
 
 from abstain.losses import stake
 from abstain.training.coteaching import exchange
-from abstain.training.loop.tally import LOG_PAYOFF_SHOWN, SUMS
-from abstain.training.objective.trust import remembered
+from abstain.training.loop.evaluation import LOG_PAYOFF_SHOWN, SUMS
+from abstain.training.objective.losses import remembered
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import Net
 from reproduction.stacked.optim import Rule

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from abstain.errors import AbstainError
 from abstain.losses.kernels import plain_bet_loss
+from abstain.training.loop.evaluation import SUMS, means
 from abstain.training.loop.loop import LOOK_EVERY
-from abstain.training.loop.tally import SUMS, means
 from abstain.training.objective.stopping import AnalyticalStop
 from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe

@@ -13,8 +13,8 @@ from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.auditing.folder import AuditFolder
 from abstain.report.export import export_cleaned
 from abstain.report.page import render
-from abstain.training.interrupt import Interrupted
 from abstain.training.loop.loop import Loop
+from abstain.training.processes import Interrupted
 
 SHORT = Recipe(epochs=6, warm_up=1)
 

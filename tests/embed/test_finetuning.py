@@ -21,8 +21,8 @@ from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuned, FineTuningEncoder
 from abstain.errors import AbstainError
 from abstain.predicting.predict import predict_from
-from abstain.training.interrupt import Interrupted
 from abstain.training.loop.loop import Loop
+from abstain.training.processes import Interrupted
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.train import train

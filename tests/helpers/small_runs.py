@@ -17,10 +17,8 @@ from safetensors.torch import load_file
 
 from abstain.data import fit_encoder, load
 from abstain.scores.ledger import Ledger
-from abstain.training.loop.batches import Batches
+from abstain.training.loop.batches import Batches, Task, held_out_rows
 from abstain.training.loop.loop import Loop
-from abstain.training.loop.task import Task
-from abstain.training.objective.from_recipe import held_out_rows
 from abstain.training.recipe import Recipe
 from abstain.training.step_layout import Layout
 from abstain.training.train import train

@@ -18,8 +18,8 @@ from abstain.training.augmentation import (
     mirrored,
     safe_of,
 )
-from abstain.training.interrupt import Interrupted
 from abstain.training.loop.loop import Loop
+from abstain.training.processes import Interrupted
 from abstain.training.recipe import Recipe
 from abstain.training.train import train
 

@@ -89,7 +89,7 @@ def test_features_on_disk_are_read_without_further_processes(reviews, monkeypatc
     monkeypatch.setattr(encoder, "MEMORY_BUDGET", 0)
     seen = []
     monkeypatch.setattr(
-        "abstain.training.loop.task.Batches",
+        "abstain.training.loop.batches.Batches",
         lambda **x: (seen.append(x["workers"]), Batches(**x))[1],
     )
     train(reviews, SHORT)

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from abstain.training import interrupt
-from abstain.training.interrupt import InterruptFlag
+from abstain.training import processes as interrupt
+from abstain.training.processes import InterruptFlag
 
 KINDS = [signal.SIGINT, signal.SIGTERM]
 

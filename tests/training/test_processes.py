@@ -75,7 +75,7 @@ def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
 def test_two_processes_see_by_one_backbone_though_each_finds_another_quicker():
     program = """
 from abstain.embed.choice import Choice
-from abstain.training import prepared
+from abstain.training import sources as prepared
 from abstain.training.processes import join_processes
 from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
 from abstain.training.recipe import Recipe

@@ -22,7 +22,7 @@ from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.predicting.predict import predict_from
-from abstain.training.network import warn_of_large_images
+from abstain.training.plan import warn_of_large_images
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.train import train

@@ -1,6 +1,6 @@
 """Fine-tuning that is tried within a budget: kept where it is better, whoever kills the process.
 
-Tests of trial.py, trial_folder.py, comparison.py, run_once.py and methods.py.
+Tests of trial.py, trained.py and methods.py.
 """
 
 import json
@@ -18,11 +18,10 @@ from abstain.embed.finetuning import FineTuningEncoder
 from abstain.report import write_report
 from abstain.training import train as run
 from abstain.training import trial
-from abstain.training.comparison import held_out_agreement
-from abstain.training.objective.from_recipe import held_out_rows
-from abstain.training.saving import trial_folder
+from abstain.training.loop.batches import held_out_rows
 from abstain.training.saving.run_folder import RunFolder
-from abstain.training.saving.trial_folder import TrialFolder
+from abstain.training.trained import held_out_agreement
+from abstain.training.trial import TrialFolder
 
 NETWORK = """
 import time
@@ -310,7 +309,7 @@ class Killed(BaseException):
 def test_killed_while_files_are_moved_it_is_still_one_run(
     photos, backbone, tmp_path, monkeypatch, moves
 ):
-    original, done = trial_folder._replace, []
+    original, done = trial._replace, []
 
     def killed(path, target):
         if len(done) == moves:
@@ -320,7 +319,7 @@ def test_killed_while_files_are_moved_it_is_still_one_run(
 
     arguments = {"backbone": backbone(BLIND), "budget": "10m", "folder": tmp_path / "run"}
     with monkeypatch.context() as patch:
-        patch.setattr(trial_folder, "_replace", killed)
+        patch.setattr(trial, "_replace", killed)
         with pytest.raises(Killed):
             train(photos, recipe(), **arguments)
     if "run.json" not in done:

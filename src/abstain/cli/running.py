@@ -23,7 +23,7 @@ from abstain.errors import AbstainError
 def training(command: str, place: Path, *, save_every: float, as_json: bool) -> Iterator[None]:
     """Around a training: print how to go on after Ctrl-C, or what has to be installed."""
     try:
-        from abstain.training.interrupt import Interrupted
+        from abstain.training.processes import Interrupted
         from abstain.training.train import train as _  # noqa: F401
     except ModuleNotFoundError as error:
         raise AbstainError(
@@ -78,8 +78,7 @@ def show_recipe(
     from abstain.embed.choice import BUDGET
     from abstain.models import default_model
     from abstain.support.duration import spoken
-    from abstain.training.prepared import load_for
-    from abstain.training.sources import wanted_backbone
+    from abstain.training.sources import load_for, wanted_backbone
     from abstain.training.trial import budget_seconds, planned
 
     sources = {"train": source, "test": None, "options": options}

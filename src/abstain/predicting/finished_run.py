@@ -22,8 +22,8 @@ from abstain.losses import abstention, belief
 from abstain.predicting.predictions import Predictions, ScoreName
 from abstain.support.counting import counting
 from abstain.training.loop.batches import Batches, workers_for
-from abstain.training.network import warn_of_values
 from abstain.training.saving.run_folder import RunFolder
+from abstain.training.sources import warn_of_values
 from abstain.training.trained import Trained
 
 _BATCH = 512

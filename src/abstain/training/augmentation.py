@@ -17,7 +17,7 @@ from abstain.embed.backbones.base import ImageBackbone
 from abstain.embed.store.pipeline import features_of
 from abstain.errors import AbstainError
 from abstain.support.optimizers import AdamW
-from abstain.training.loop.task import Task
+from abstain.training.loop.batches import Task
 
 Augmentation: TypeAlias = Callable[[Tensor, Generator | None], Tensor]
 """Images (N, channels, height, width) of any type, changed by draws of a generator on their device;

@@ -1,31 +1,39 @@
 """All that a training needs before its first step: task, network, layout, augmentation."""
 
+import logging
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 
+from abstain.data import Encoder
 from abstain.embed.encoder import load_any_encoder
+from abstain.embed.finetuning import FineTuningEncoder, ImageFineTuning
+from abstain.errors import AbstainError
+from abstain.models import default_model, with_abstention
+from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
-from abstain.training.agreement import agreed_augmentations, agreed_layout, by_all
+from abstain.training import coteaching
+from abstain.training.augmentation import known_augmentations, safe_augmentations
+from abstain.training.coteaching import Pair, partner_seed
+from abstain.training.loop.batches import Task, make_task, normalisable
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.loop import Loop
-from abstain.training.loop.task import Task, make_task, normalisable
 from abstain.training.methods import Precision
-from abstain.training.network import (
+from abstain.training.processes import agreed, by_all
+from abstain.training.recipe import Recipe
+from abstain.training.saving.checkpoint import CheckpointFolder
+from abstain.training.saving.run_folder import RunFolder, make_model
+from abstain.training.sources import (
+    Prepared,
     log_scaling,
-    network_for,
-    warn_of_large_images,
     warn_of_spellings,
     warn_of_values,
 )
-from abstain.training.prepared import Prepared
-from abstain.training.recipe import Recipe
-from abstain.training.saving.checkpoint import CheckpointFolder
-from abstain.training.saving.run_folder import RunFolder
-from abstain.training.step_layout import Layout
+from abstain.training.step_layout import Layout, fastest_layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,3 +130,136 @@ def set_up(
         augmentations=augmentations,
         state=state,
     )
+
+
+_log = logging.getLogger(__name__)
+
+
+def network_for(
+    model: torch.nn.Module | None, task: Task, recipe: Recipe, *, resumed: bool
+) -> tuple[torch.nn.Module, str | None]:
+    """A model of m+1 outputs, and its name; None for a module that the caller made."""
+    encoder, m = task.encoder, task.num_classes
+    is_pair = recipe.method == coteaching.METHOD
+    if model is not None and isinstance(model, Pair) != is_pair:
+        raise AbstainError(
+            f"must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
+            f"got {type(model).__name__} for {recipe.method!r}; "
+            "name a model to have two of it made",
+            argument="model",
+        )
+    if model is None:
+        if resumed and recipe.model is None:
+            raise AbstainError(
+                "must be given: the run was begun with a module of your own, got none",
+                argument="model",
+            )
+        if isinstance(encoder, FineTuningEncoder):
+            name = encoder.backbone.name
+        else:
+            name = recipe.model or default_model(encoder.sees, encoder.input_shape)
+            if is_own(name):  # the file must still be found from elsewhere
+                name = str(Path(name).absolute())
+        model = make_model(name, encoder, m, recipe.seed_init)
+        if (outputs := _outputs(model, task)) != m + 1:
+            raise AbstainError(
+                f"model {name} must have {m + 1} outputs, one for each class and one to abstain, "
+                f"got {outputs}"
+            )
+        if is_pair:
+            model = Pair(model, make_model(name, encoder, m, partner_seed(recipe.seed_init)))
+        return model, name
+    if isinstance(model, Pair):
+        return Pair(_widened(model.first, task), _widened(model.second, task)), None
+    return _widened(model, task), None
+
+
+def warn_of_large_images(model: str | None, encoder: Encoder) -> None:
+    """Say how a training on a CPU would be quicker, where the network was chosen for the size."""
+    if model == "resnet18":
+        _log.warning(
+            "images of %d×%d pixels take long on a CPU: image_size=64 (--image-size 64) makes them "
+            "smaller, for a network that is many times as fast",
+            *encoder.input_shape[-2:],
+        )
+
+
+def _widened(model: torch.nn.Module, task: Task) -> torch.nn.Module:
+    """A model of the caller with its abstention output."""
+    m = task.num_classes
+    return model if _outputs(model, task) == m + 1 else with_abstention(model, num_classes=m)
+
+
+@torch.no_grad()
+def _outputs(model: torch.nn.Module, task: Task) -> int:
+    """How many outputs a model has for a sample of the data."""
+    inputs = torch.stack([torch.as_tensor(task.training.inputs[0])])
+    inputs = inputs.to(next(model.parameters(), torch.empty(0)).device)
+    training = model.training
+    try:
+        outputs = model.eval()(task.encoder.to_model(inputs))
+    except Exception as error:
+        shape = tuple(inputs.shape)
+        raise AbstainError(
+            f"must take a batch of the shape {shape}, got {type(error).__name__}: {error}",
+            argument="model",
+        ) from error
+    model.train(training)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise AbstainError(
+            "must have weights to train, got none that require a gradient", argument="model"
+        )
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+        got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise AbstainError(
+            f"must return logits of the shape (batch, outputs), got {got}", argument="model"
+        )
+    return outputs.shape[1]
+
+
+def agreed_layout(
+    model: torch.nn.Module, task: Task, recipe: Recipe, state: PartialState
+) -> Layout:
+    """The fastest layout as the main process measures it."""
+
+    def find() -> Layout:
+        sample = next(task.training.epoch(0))
+        inputs = task.encoder.to_model(sample.inputs)
+        parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
+        precision, memory_format = recipe.precision, recipe.memory_format
+        if recipe.finetune and state.device.type == "cuda":
+            # The fastest for EfficientNet-Lite2 on an H200, where to try all took over a minute.
+            precision = "bf16" if precision == "auto" else precision
+            memory_format = "channels-last" if memory_format == "auto" else memory_format
+        return fastest_layout(model.to(state.device), inputs, precision, memory_format, parts)
+
+    return agreed(find, state)
+
+
+def agreed_augmentations(task: Task, recipe: Recipe, state: PartialState) -> tuple[str, ...]:
+    """Those that a recipe names or, as the main process finds, those that are safe."""
+    wanted, encoder = recipe.augment, task.encoder
+    if not wanted:
+        return ()
+    if encoder.sees != "image":
+        of_images = encoder.kind == "image"
+        got = "features of images" if of_images else f"{encoder.kind} inputs"
+        raise AbstainError(
+            f"must be left out where no network learns from images, got {got}",
+            argument="augment",
+            remedy="{finetune} trains the backbone of images, {backbone} a network from scratch"
+            if of_images
+            else "",
+            finetune=True,
+            backbone="none",
+        )
+    if isinstance(wanted, tuple):
+        return known_augmentations(wanted)
+
+    def find() -> tuple[str, ...]:
+        backbone = encoder.backbone if isinstance(encoder, ImageFineTuning) else None
+        found = safe_augmentations(task, backbone, state.device)
+        _log.info("safe augmentation, by held-out labels: %s", ", ".join(found) or "none")
+        return found
+
+    return agreed(find, state)

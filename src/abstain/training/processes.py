@@ -1,9 +1,17 @@
-"""Where a training runs: on which device, and as which of several processes."""
+"""The processes that train together: devices, agreement between them, and Ctrl-C."""
 
+import logging
 import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator, PartialState
+from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
 from abstain.errors import AbstainError
@@ -72,3 +80,83 @@ def _processes_here() -> int:
 def _wants_cpu() -> bool:
     """What `accelerate launch --cpu` sets for its processes, and Accelerate reads too late."""
     return os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "y", "on")
+
+
+_Result = TypeVar("_Result")
+
+_log = logging.getLogger(__name__)
+
+
+def agreed(find: Callable[[], _Result], state: PartialState) -> _Result:
+    """What the main process finds, on all: a measurement differs, and so does the time of day."""
+    found: list[Any] = [find() if state.is_main_process else None]
+    if state.num_processes > 1:
+        broadcast_object_list(found)
+    result: _Result = found[0]
+    return result
+
+
+def by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
+    """What some work gives; an error of one process is raised by all, or they would wait for it.
+
+    The main process goes first: the others then find the decoded data in the cache.
+    """
+    for is_next in (state.is_main_process, not state.is_main_process):
+        failures: list[AbstainError] = []
+        if is_next:
+            try:
+                result = work()
+            except AbstainError as error:
+                failures.append(error)
+        for failure in gather_object(failures):
+            raise failure
+    return result
+
+
+# A launcher passes on to its processes the Ctrl-C that they have had from the terminal.
+_AS_ONE = 1.0  # seconds
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Training was interrupted and saved; not an error, and nothing is lost."""
+
+
+class InterruptFlag:
+    """While in its context, the first SIGINT or SIGTERM only raises a flag; a later one kills.
+
+    What follows within a second counts as the first.
+
+    >>> with InterruptFlag() as interrupted:
+    ...     bool(interrupted)
+    False
+    """
+
+    def __init__(self) -> None:
+        self._raised_at: float | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self._raised_at is not None
+
+    def __enter__(self) -> "InterruptFlag":
+        # Only the main thread may set handlers; elsewhere the flag is simply never raised.
+        if threading.current_thread() is threading.main_thread():
+            for kind in (signal.SIGINT, signal.SIGTERM):
+                self._previous[kind] = signal.signal(kind, self._raise)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _raise(self, kind: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._raised_at is None:
+            self._raised_at = now
+        elif now - self._raised_at > _AS_ONE:
+            self._restore()
+            signal.raise_signal(kind)
+
+    def _restore(self) -> None:
+        for kind, handler in self._previous.items():
+            signal.signal(kind, handler)
+        self._previous = {}

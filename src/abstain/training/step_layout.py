@@ -10,7 +10,6 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 from abstain.support.optimizers import Adam
-from abstain.training.loop.averaging import copied
 from abstain.training.parts import Parts, inseparable
 from abstain.training.processes import used_devices
 
@@ -122,6 +121,8 @@ def _seconds(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
 
 
 def _measured(model: torch.nn.Module, inputs: Tensor, layout: Layout) -> float:
+    from abstain.training.loop.step import copied
+
     model = layout.place(copied(model))
     inputs = layout.lay(inputs)
 

@@ -14,22 +14,19 @@ from abstain.arguments import typed
 from abstain.data import LabeledData
 from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
-from abstain.training.agreement import agreed
 from abstain.training.plan import set_up
-from abstain.training.prepared import prepare
-from abstain.training.processes import join_processes
+from abstain.training.processes import agreed, join_processes
 from abstain.training.recipe import Recipe
-from abstain.training.run_once import run_once
 from abstain.training.saving.run_folder import RunFolder, began_with
-from abstain.training.saving.trial_folder import TrialFolder
 from abstain.training.sources import (
     check_options,
+    prepare,
     recalled,
     recipe_or_default,
     wanted_backbone,
 )
-from abstain.training.trained import Trained
-from abstain.training.trial import Trial, budget_seconds, planned, tried
+from abstain.training.trained import Trained, run_once
+from abstain.training.trial import Trial, TrialFolder, budget_seconds, planned, tried
 
 
 @typed("recipe", "model")

@@ -8,9 +8,11 @@ the loss decides: where labels are wrong, it punishes the better network for bei
 (bench/better_of_two.py).
 """
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,16 +24,83 @@ from abstain.embed.embedding import seconds_to_embed
 from abstain.embed.finetuning import FineTuningEncoder, is_trainable
 from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
-from abstain.training.agreement import agreed
-from abstain.training.comparison import Comparison, compared, failed, held_out_agreement, not_tried
-from abstain.training.loop.averaging import copied
-from abstain.training.loop.reports import Reports
+from abstain.training.loop.hooks import Reports
+from abstain.training.loop.step import copied
 from abstain.training.plan import Setup, set_up
-from abstain.training.prepared import Prepared
+from abstain.training.processes import agreed
 from abstain.training.recipe import Recipe
-from abstain.training.run_once import run_once
-from abstain.training.saving.trial_folder import TrialFolder
-from abstain.training.trained import Trained
+from abstain.training.saving.run_folder import RunFolder
+from abstain.training.sources import Prepared
+from abstain.training.trained import (
+    Comparison,
+    Trained,
+    compared,
+    failed,
+    held_out_agreement,
+    not_tried,
+    run_once,
+)
+
+_NAME = "finetuned"
+
+
+class TrialFolder(RunFolder):
+    """The folder of a training that is tried; a process may be killed at any point.
+
+    Where the run is resumed, `settle` comes first. Then the trial is to be made or to be gone on
+    with if run.json of the run still has it, and decided if not.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        super().__init__(run.path / _NAME)
+        self._run = run
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something to go on with."""
+        return (self.path / "run.json").exists()
+
+    def clear(self) -> None:
+        """Remove what is there."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def lose(self, decided: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+        """The run stays as it is; what was decided is recorded there."""
+        self._run.decide(decided, summary)
+        self.clear()
+
+    def win(self, decided: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+        """The run becomes what was tried."""
+        self.decide(decided, summary)
+        self.settle()
+
+    def settle(self) -> None:
+        """Bring to its end what a killed process left half done."""
+        if self.has_begun and "finetuning" in self.about():
+            self._move_up()
+        elif "trial" not in self._run.about():
+            self.clear()
+
+    def _move_up(self) -> None:
+        """Move all files into the folder of the run; without a model until they are there.
+
+        run.json goes last but for the model, which the last checkpoint can make again.
+        """
+        with self.writing():
+            (self._run.path / "model.safetensors").unlink(missing_ok=True)
+            last = ("run.json", "model.safetensors")
+            others = [path.name for path in self.path.iterdir() if path.name not in last]
+            for name in (*others, *last):
+                if (self.path / name).exists():
+                    _replace(self.path / name, self._run.path / name)
+        self.clear()
+
+
+def _replace(path: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    path.replace(target)
+
 
 LEAST_EPOCHS = 3
 """Fewer leave no time between the warm-up and the end."""

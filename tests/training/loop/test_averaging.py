@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from abstain.training.loop.averaging import Averaged
+from abstain.training.loop.step import Averaged
 
 
 def test_weights_and_figures_are_averaged_and_counters_are_not():

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from abstain.training.loop.display import live_display
+from abstain.training.loop.hooks import live_display
 
 
 def show(console):

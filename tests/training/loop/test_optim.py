@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from abstain.embed.finetuning import FineTuned
-from abstain.training.loop.optim import make_optimizer, make_schedule
+from abstain.training.loop.step import make_optimizer, make_schedule
 from abstain.training.recipe import Recipe
 
 

@@ -6,7 +6,7 @@ import torch
 
 from abstain.losses import stake
 from abstain.scores.ledger import Ledger
-from abstain.training.loop.tally import SUMS, Tally, means
+from abstain.training.loop.evaluation import SUMS, Tally, means
 from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
 

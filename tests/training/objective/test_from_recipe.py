@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from abstain.training.coteaching import PairObjective
-from abstain.training.objective.from_recipe import held_out_rows, make_objective, make_stop
-from abstain.training.objective.settling import SettledStop
-from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
+from abstain.training.loop.batches import held_out_rows
+from abstain.training.objective.losses import make_objective, make_stop
+from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
 from abstain.training.recipe import Recipe
 
 GIVEN = torch.arange(100) % 3

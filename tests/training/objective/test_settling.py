@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from abstain.auditing.audit import audit
 from abstain.errors import AbstainError
-from abstain.training.objective.settling import SettledStop, _correlation, _ranks
+from abstain.training.objective.stopping import SettledStop, _correlation, _ranks
 from abstain.training.recipe import Recipe
 from abstain.training.train import train
 

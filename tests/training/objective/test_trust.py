@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from abstain.training.objective.trust import Trust
+from abstain.training.objective.losses import Trust
 
 CLASSES, SAMPLES = 3, 6
 

@@ -18,17 +18,20 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from abstain.scores.ledger import Ledger, reduced
-from abstain.training.interrupt import Interrupted, InterruptFlag
-from abstain.training.loop.batches import Batch, Batches
+from abstain.training.loop.batches import Batch, Batches, Task
 from abstain.training.loop.controller import Judge
-from abstain.training.loop.evaluation import figures_on_test, held_out_figures
+from abstain.training.loop.evaluation import (
+    Tally,
+    figures_on_test,
+    has_diverged,
+    held_out_figures,
+    means,
+    no_sums,
+)
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.step import Learner
-from abstain.training.loop.tally import Tally, has_diverged, means, no_sums
-from abstain.training.loop.task import Task
-from abstain.training.objective.from_recipe import make_objective
-from abstain.training.objective.losses import Objective
-from abstain.training.processes import add_up, gather, used_devices
+from abstain.training.objective.losses import Objective, make_objective
+from abstain.training.processes import Interrupted, InterruptFlag, add_up, gather, used_devices
 from abstain.training.recipe import Recipe
 from abstain.training.saving.checkpoint import CheckpointFolder
 from abstain.training.saving.history import History, Row

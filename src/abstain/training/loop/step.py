@@ -1,16 +1,21 @@
-"""A model in training: what computes its outputs, and what moves its weights."""
+"""A step of a training: forward, loss, backward, clip, step; and the average of the weights."""
 
+import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from abstain.data import Encoder
-from abstain.training.loop.averaging import Averaged
+from abstain.embed.finetuning import FineTuned
+from abstain.errors import AbstainError
+from abstain.support.optimizers import SGD, Adam, AdamW
 from abstain.training.loop.batches import Batch
-from abstain.training.loop.optim import make_optimizer, make_schedule
 from abstain.training.parts import Parts
 from abstain.training.recipe import Recipe
 from abstain.training.step_layout import Layout
@@ -110,3 +115,156 @@ def _shared(model: torch.nn.Module, accelerator: Accelerator) -> torch.nn.Module
         warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
         shared: torch.nn.Module = accelerator.prepare(model)
     return shared
+
+
+def make_optimizer(
+    parameters: torch.nn.Module | Iterable[torch.nn.Parameter], recipe: Recipe
+) -> Optimizer:
+    """The optimiser of a recipe; Adam and AdamW in their fused form.
+
+    Args:
+        parameters: Of a model, or the model itself; of a fine-tuned one, the pretrained part is a
+            group with a learning rate of its own.
+        recipe: Names the optimiser and its settings.
+
+    >>> make_optimizer([torch.nn.Parameter(torch.zeros(2))], Recipe()).defaults["lr"]
+    0.001
+    """
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    trainable: list[Any]
+    if isinstance(parameters, FineTuned):
+        # The history shows the rate of the first group.
+        trainable = [
+            {"params": _trainable(parameters.head)},
+            {"params": _trainable(parameters.network), "lr": parameters.rate * rate},
+        ]
+    else:
+        trainable = _trainable(parameters)
+    if recipe.optimizer == "adam":
+        return Adam(trainable, rate, weight_decay=decay, fused=True)
+    if recipe.optimizer == "adamw":
+        return AdamW(trainable, rate, weight_decay=decay, fused=True)
+    if recipe.optimizer == "sgd":
+        return SGD(trainable, rate, momentum=0.9, nesterov=True, weight_decay=decay)
+    try:
+        from pytorch_optimizer import LaProp
+    except ImportError:
+        raise AbstainError(
+            "optimizer 'laprop' needs the package pytorch_optimizer, which is not installed; "
+            "run: pip install pytorch_optimizer"
+        ) from None
+    # The paper's settings for IMDB.
+    return LaProp(trainable, rate, betas=(0.9, 0.9), eps=1e-15, weight_decay=decay)
+
+
+def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
+    """The learning rate over all `steps` of the training, as factors of the recipe's."""
+    schedulers = torch.optim.lr_scheduler
+    if recipe.schedule == "cosine":
+        return schedulers.CosineAnnealingLR(optimizer, T_max=steps)
+    if recipe.schedule == "linear":
+        return schedulers.LinearLR(optimizer, 1.0, 0.01, total_iters=steps)
+    if recipe.schedule == "one-cycle":
+        # Momentum is left alone: not every optimiser here has what OneCycleLR would cycle.
+        return schedulers.OneCycleLR(
+            optimizer,
+            [group["lr"] for group in optimizer.param_groups],
+            total_steps=steps + 1,
+            cycle_momentum=False,
+        )
+    return schedulers.ConstantLR(optimizer, factor=1.0, total_iters=0)
+
+
+def _trainable(
+    parameters: torch.nn.Module | Iterable[torch.nn.Parameter],
+) -> list[torch.nn.Parameter]:
+    if isinstance(parameters, torch.nn.Module):
+        parameters = parameters.parameters()
+    return [p for p in parameters if p.requires_grad]
+
+
+# Early on, what weighs is not the horizon but that the first steps are soon forgotten.
+_HEAD = 9.0
+
+
+def step_weight(steps: Tensor, horizon: Tensor) -> Tensor:
+    """How much of a model enters its average after some steps.
+
+    >>> step_weight(torch.tensor([1, 10_000]), horizon=torch.tensor(100))
+    tensor([0.8182, 0.0100])
+    """
+    return torch.maximum(1 / horizon, _HEAD / (_HEAD + 1 + steps))
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy with weights of its own; those of a recurrent layer lie together, as a GPU wants."""
+    copy_of_it = copy.deepcopy(model)
+    for module in copy_of_it.modules():
+        if isinstance(module, nn.RNNBase):
+            module.flatten_parameters()
+    return copy_of_it
+
+
+class Averaged:
+    """An exponential moving average of a model, as a second copy of it.
+
+    A step at a constant learning rate leaves the weights somewhere around where they tend to; their
+    average lies nearer, is steadier from epoch to epoch, and costs one addition per weight.
+
+    Torch's `swa_utils.AveragedModel` averages either no buffer or every one, counters and frozen
+    word vectors too, and replaces the average by the model in its first update.
+
+    Args:
+        model: Whose weights are averaged, on the device where it stays.
+        horizon: Steps over which it averages.
+
+    >>> model = nn.Linear(1, 1)
+    >>> averaged = Averaged(model, horizon=10)
+    >>> averaged.update()
+    >>> torch.equal(averaged.model.weight, model.weight)
+    True
+    """
+
+    def __init__(self, model: nn.Module, horizon: float) -> None:
+        self.horizon = max(1.0, horizon)
+        self.model = copied(model).eval().requires_grad_(False)
+        self.steps = 0
+        # Looked up once: to go through all modules would take longer than to add the weights.
+        self._own, self._followed = _moving(self.model), _moving(model)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the weights of the model after a step."""
+        self.steps += 1
+        steps = torch.tensor(self.steps, dtype=torch.float64)
+        weight = step_weight(steps, torch.tensor(self.horizon, dtype=torch.float64)).item()
+        torch._foreach_lerp_(self._own, self._followed, weight)
+
+    @torch.no_grad()
+    def settle(self, model: nn.Module) -> nn.Module:
+        """The average, ready to be used: with whatever else the model keeps as it is there."""
+        own = dict(self.model.named_buffers())
+        moving = {id(tensor) for tensor in self._own}
+        for name, buffer in model.named_buffers():
+            if id(own[name]) not in moving:
+                own[name].copy_(buffer)
+        return self.model
+
+    @torch.no_grad()
+    def restart(self, model: nn.Module) -> None:
+        """Begin again at a model."""
+        self.model.load_state_dict(model.state_dict())
+        self.steps = 0
+
+
+def _moving(model: nn.Module) -> list[Tensor]:
+    """What training changes and an average makes sense of: the weights, and normalising figures."""
+    figures = [
+        buffer
+        for part in model.modules()
+        if isinstance(part, nn.modules.batchnorm._NormBase)
+        for buffer in (part.running_mean, part.running_var)
+        if buffer is not None
+    ]
+    # The parameters themselves: what wraps a model may give them other memory.
+    return [*model.parameters(), *figures]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from abstain.training.loop.tally import no_sums
+from abstain.training.loop.evaluation import no_sums
 from abstain.training.processes import gather
 from abstain.training.saving.checkpoint import Checkpoint
 from abstain.training.saving.history import Average, History
