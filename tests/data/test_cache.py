@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from abstain.data import LabeledData, load
-from abstain.data.cache import cache_folder, cached, fingerprint, read_entry, write_entry
+from abstain.data.cache import cache_folder, cached, read_entry, write_entry
 from abstain.data.contract import NumberedIds
+from abstain.data.identity import files_digest
 
 
 def sample(**changes):
@@ -91,20 +92,20 @@ def test_key_follows_content_not_place(tmp_path):
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_bytes(b"same")
     second.write_bytes(b"same")
-    assert fingerprint([first]) == fingerprint([second])
-    assert fingerprint([first], "option") != fingerprint([first])
+    assert files_digest([first]) == files_digest([second])
+    assert files_digest([first], "option") != files_digest([first])
     second.write_bytes(b"else")
-    assert fingerprint([first]) != fingerprint([second])
+    assert files_digest([first]) != files_digest([second])
 
 
 def test_key_of_a_large_folder_follows_size_and_time(tmp_path):
     files = [tmp_path / f"{i}" for i in range(20)]
     for path in files:
         path.write_bytes(b"1234")
-    before = fingerprint(files)
-    assert fingerprint(files) == before
+    before = files_digest(files)
+    assert files_digest(files) == before
     os.utime(files[3], ns=(1, 1))
-    assert fingerprint(files) != before
+    assert files_digest(files) != before
 
 
 def test_where_the_cache_lies(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from tickets import tickets
 from abstain import DataError
 from abstain.data import LabeledData, fit_encoder, load
 from abstain.data.free_text import is_free_text
-from abstain.data.inputs import fingerprints
+from abstain.data.identity import fingerprints
 from abstain.data.readers.rows import LazyTexts, holds_free_text
 
 

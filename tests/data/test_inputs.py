@@ -1,16 +1,10 @@
-"""Inputs as numbers and as fingerprints."""
+"""Inputs as numbers."""
 
 import pytest
 import torch
 
-from abstain.data import LabeledData, load
-from abstain.data.inputs import all_finite, contents, fingerprints, rows_at
-
-
-def texts(words, labels=None):
-    given = torch.arange(len(words)) % 2 if labels is None else torch.tensor(labels)
-    ids = [str(i) for i in range(len(words))]
-    return LabeledData(inputs=words, given=given, classes=("a", "b"), ids=ids, kind="text")
+from abstain.data import load
+from abstain.data.inputs import all_finite, rows_at
 
 
 @pytest.mark.parametrize("place", [0, 777, -1])
@@ -25,32 +19,6 @@ def test_one_number_that_is_not_finite_is_seen_among_many(place, value):
     assert not all_finite(numbers)
 
 
-def test_fingerprints_are_equal_for_equal_inputs_only(image_folder):
-    images = load(image_folder(per_class=3))
-    assert len(set(fingerprints(images).tolist())) == 6
-    twice = LabeledData(
-        inputs=torch.cat([images.inputs, images.inputs]),
-        given=torch.cat([images.given, images.given]),
-        classes=images.classes,
-        ids=[str(i) for i in range(12)],
-        kind="image",
-    )
-    prints = fingerprints(twice)
-    assert prints[:6].tolist() == prints[6:].tolist()
-
-
-def test_lazy_images_differ_by_their_files(image_folder):
-    root = image_folder(per_class=3)
-    lazy = load(root, memory_budget=1)
-    assert not isinstance(lazy.inputs, torch.Tensor)
-    assert len(set(fingerprints(lazy).tolist())) == 6
-
-
-def test_texts_are_compared_without_case_and_spacing():
-    prints = fingerprints(texts(["A  film", "a film ", "a films", "\ud800"]))
-    assert prints[0] == prints[1] != prints[2]
-
-
 def test_rows_are_the_same_in_memory_and_lazy(tmp_path):
     lines = [f"{k},{k / 7},{k % 2}" for k in range(30)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,label", *lines]))
@@ -59,13 +27,3 @@ def test_rows_are_the_same_in_memory_and_lazy(tmp_path):
     order = [3, 29, 3, 0]
     for inputs in (whole.inputs, lazy.inputs, one_by_one):
         assert torch.equal(rows_at(inputs, order), whole.inputs[order])
-
-
-def test_what_a_sample_is_does_not_depend_on_where_it_lies(tmp_path, monkeypatch):
-    monkeypatch.setattr("abstain.data.inputs._FEW", 7)
-    lines = [f"text {k} äß,{k % 2}" for k in range(30)]
-    (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]))
-    whole, lazy = load(tmp_path / "t.csv"), load(tmp_path / "t.csv", memory_budget=1)
-    rows = range(5, 25)
-    expected = [text.encode() for text in whole.inputs[5:25]]
-    assert list(contents(whole, rows)) == list(contents(lazy, rows)) == expected

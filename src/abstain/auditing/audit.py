@@ -29,7 +29,8 @@ from abstain.auditing.reviewed import (
 from abstain.checks.found import Ints
 from abstain.data import LabeledData
 from abstain.data.features import are_numbers
-from abstain.data.inputs import fingerprints
+from abstain.data.identity import fingerprints
+from abstain.data.inputs import release
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,
@@ -175,6 +176,7 @@ def audit(
         result = replace(result, checks=checks, duplicates=duplicates, seconds=seconds)
         if folder is not None:
             result.write(folder)
+    release(data, test_data)
     return result
 
 

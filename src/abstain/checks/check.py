@@ -19,7 +19,7 @@ from abstain.checks.image_faults import Measures, image_issues, measure
 from abstain.checks.neighbours import NEIGHBOURS, Index, Neighbours, rows_of
 from abstain.checks.outliers import outliers
 from abstain.data import LabeledData
-from abstain.data.inputs import fingerprints
+from abstain.data.identity import fingerprints
 from abstain.data.readers.images import LazyImages
 from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError, DataError

@@ -5,11 +5,10 @@ once and the later one wins with equal content. A file cut short fails the size 
 safetensors makes on opening, and is built again. Tensors are memory-mapped when read.
 """
 
-import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,6 @@ from abstain.data.contract import LabeledData, NumberedIds
 from abstain.support.files import publish
 
 _log = logging.getLogger(__name__)
-_VERSION = 1  # of the decoded form: raise it when decoding changes
-_HASHED_BYTES = 1 << 30
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -35,30 +32,6 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "abstain"
-
-
-def fingerprint(files: Sequence[Path], *options: object) -> str:
-    """A key for the content of files and for the options they are read with.
-
-    Up to 1 GiB in up to 16 files the bytes are hashed: a copied or touched file keeps its entry.
-    Beyond that, reading everything would cost as much as decoding, so path, size and time of
-    change stand in.
-    """
-    # What cannot be read (a link that leads nowhere) is for the reader to name, or to leave out.
-    can_be_read = {path: os.access(path, os.R_OK) for path in files}
-    lost = [str(path) for path, can in can_be_read.items() if not can]
-    files = [path for path, can in can_be_read.items() if can]
-    digest = hashlib.sha256(json.dumps([_VERSION, *options, *lost], default=str).encode())
-    stats = [path.stat() for path in files]
-    if len(files) <= 16 and sum(stat.st_size for stat in stats) <= _HASHED_BYTES:
-        for path in files:
-            with path.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-    else:
-        for path, stat in zip(files, stats, strict=True):
-            about = f"{path.absolute()}\0{stat.st_size}\0{stat.st_mtime_ns}\n"
-            digest.update(about.encode(errors="surrogateescape"))  # a name may be any bytes
-    return digest.hexdigest()[:20]
 
 
 def cached(stem: str, key: str, folder: Path, build: Callable[[], LabeledData]) -> LabeledData:

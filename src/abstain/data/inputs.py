@@ -1,12 +1,8 @@
-"""Inputs of any source, in memory or lazy: read in blocks, checked, fingerprinted."""
+"""Inputs of any source, in memory or lazy: read in blocks, checked."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,8 +11,6 @@ from abstain.errors import DataError
 from abstain.support.wording import many, some
 
 BLOCK = 1 << 14
-_HASHED = 1 << 10
-_FEW = 256  # images, which fit in memory
 
 
 def blocks(inputs: Inputs) -> Iterator[Tensor]:
@@ -58,6 +52,14 @@ def take(inputs: Inputs, indices: Sequence[int]) -> Sequence[object]:
     several = getattr(inputs, "__getitems__", None)
     taken: Sequence[object] = several(indices) if several else [inputs[i] for i in indices]
     return taken
+
+
+def release(*data: LabeledData | None) -> None:
+    """Give back the memory in which the files of images are kept while several stages use them."""
+    for each in data:
+        forget = getattr(each.inputs, "forget", None) if each is not None else None
+        if forget is not None:
+            forget()
 
 
 def resident(inputs: Inputs, device: torch.device) -> Inputs:
@@ -105,63 +107,3 @@ def all_finite(numbers: Tensor) -> bool:
     """
     # A sum keeps NaN and infinity, in a tenth of the time; that of large numbers may overflow.
     return bool(numbers.sum().isfinite()) or bool(numbers.isfinite().all())
-
-
-def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
-    """A number per sample, equal where the inputs are: 64 bits, so that chance makes no pairs.
-
-    Texts, also those of a table, are compared without their case and spacing, and empty ones are
-    like no other; images that are decoded lazily by the bytes of their files, which saves decoding
-    them all again.
-
-    >>> import torch
-    >>> data = LabeledData(inputs=["Fine film", "fine  film", "bad"], given=torch.tensor([0, 1, 1]),
-    ...                    classes=("good", "bad"), ids=("a", "b", "c"), kind="text")
-    >>> first, second, third = fingerprints(data)
-    >>> bool(first == second), bool(first == third)
-    (True, False)
-    """
-    parts = [data, *(data.of_texts(name) for name in data.texts)]
-
-    def digests(start: int) -> bytes:
-        rows = range(start, min(start + _HASHED, len(data)))
-        plain = (_plain(part, rows) for part in parts)
-        samples = next(plain) if len(parts) == 1 else map(b"\0".join, zip(*plain, strict=True))
-        named = zip(rows, samples, strict=True)
-        return b"".join(sha256(x if len(x) else b" %d" % row).digest()[:8] for row, x in named)
-
-    starts = range(0, len(data), _HASHED)
-    if hasattr(data.inputs, "encoded"):  # files are read without Python's lock
-        with ThreadPoolExecutor() as threads:
-            found = b"".join(threads.map(digests, starts))
-    else:
-        found = b"".join(map(digests, starts))
-    return np.frombuffer(found, dtype=np.int64)
-
-
-def contents(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
-    """What each of some samples in a row is, in bytes; images that are decoded lazily by file."""
-    inputs = data.inputs
-    encoded = getattr(inputs, "encoded", None)  # as lazy images have it
-    if encoded is not None:
-        yield from map(encoded, rows)
-    elif isinstance(inputs, Tensor):
-        block = inputs[rows.start : rows.stop].contiguous().numpy()
-        yield from (row.data for row in block.reshape(len(rows), -1))
-    else:
-        for start in range(0, len(rows), _FEW):
-            for sample in take(inputs, rows[start : start + _FEW]):
-                if isinstance(sample, str):
-                    yield sample.encode("utf-8", "surrogatepass")
-                else:
-                    yield np.asarray(sample).tobytes()
-
-
-def _plain(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
-    """Texts without case and spacing; anything else as it is."""
-    for content in contents(data, rows):
-        if data.kind == "text":
-            text = str(content, "utf-8", "surrogatepass")
-            yield " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
-        else:
-            yield content

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from abstain.data import LabeledData
 from abstain.data.cache import cache_folder
-from abstain.data.inputs import contents
+from abstain.data.identity import sample_digests
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbones.base import Backbone, TextBackbone
 from abstain.embed.store.pipeline import Cost, Pipeline, in_order, reading_threads
-from abstain.embed.store.shards import SHARD, Features, Store, digests_of, is_whole, write_shard
+from abstain.embed.store.shards import SHARD, Features, Store, is_whole, write_shard
 from abstain.errors import AbstainError
 from abstain.support.counting import counting
 from abstain.support.wording import many
@@ -72,7 +72,7 @@ def embed(
 
         def missing() -> Iterator[range]:
             parts = (range(x, min(x + _HASHED, len(data))) for x in range(0, len(data), _HASHED))
-            hashed = in_order(threads, lambda part: digests_of(contents(data, part)), parts, _AHEAD)
+            hashed = in_order(threads, lambda part: sample_digests(data, part), parts, _AHEAD)
             for rows in ranges:
                 path = store.path(islice(hashed, math.ceil(len(rows) / _HASHED)))
                 shards.append(path)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from abstain.auditing.folder import AuditFolder
 from abstain.data import Inputs, LabeledData, load
-from abstain.data.inputs import take
+from abstain.data.inputs import release, take
 from abstain.embed.backbones.names import NONE
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
@@ -300,6 +300,7 @@ def _load(audit: AuditFolder) -> LabeledData:
     same = audited <= found if options.get("skip_bad") else audited == found
     if not same or list(data.classes) != audit.summary["classes"]:
         raise _other_data(audit)
+    release(data)  # a review is long, and is to see files that change
     return data
 
 

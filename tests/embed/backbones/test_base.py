@@ -2,7 +2,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from abstain.embed.backbones.base import ImageBackbone, TextBackbone, splitter, weights_digest
+from abstain.data.identity import weights_digest
+from abstain.embed.backbones.base import ImageBackbone, TextBackbone, splitter
 from abstain.errors import AbstainError, DataError
 
 

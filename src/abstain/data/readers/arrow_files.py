@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abstain.data.cache import fingerprint
+from abstain.data.identity import files_digest
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import TABLE_SUFFIXES
 from abstain.data.reading import Options
@@ -38,7 +38,7 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
     if sum(_table_bytes(path) for path in files) <= options.memory_budget:
         tables = [_checked(path, kept_as_text) for path in files]
         return ArrowRows(tables[0] if len(tables) == 1 else _together(files, tables))
-    path = options.cache / f"rows-{fingerprint(files, kept_as_text)}.arrow"
+    path = options.cache / f"rows-{files_digest(files, kept_as_text)}.arrow"
     if not path.exists():
         publish(path, lambda temporary: _stream(files, kept_as_text, temporary))
     return ArrowRows(path=path)

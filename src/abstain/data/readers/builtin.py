@@ -18,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from abstain.data.cache import cached, fingerprint, newest
+from abstain.data.cache import cached, newest
 from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import Kind, LabeledData, NumberedIds
+from abstain.data.identity import files_digest
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.splits import pick, table_files
 from abstain.data.readers.tabular import read_arrow
@@ -146,7 +147,7 @@ def read_builtin(builtin: Builtin, options: Options) -> LabeledData:
     files = _files(folder, split)
     data = cached(
         stem,
-        fingerprint(files, builtin.name, split),
+        files_digest(files, builtin.name, split),
         options.cache,
         lambda: _named(_read_split(folder, files, builtin, options), builtin, split),
     )
@@ -192,7 +193,7 @@ def find_folder(builtin: Builtin, data_dir: Path | None) -> Path | None:
 def _read_bundled(builtin: Builtin, stem: str, options: Options) -> LabeledData:
     package = str(builtin.package)
     try:
-        key = fingerprint([], package, importlib.metadata.version(package))
+        key = files_digest([], package, importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:
         data = newest(stem, options.cache)
         if data is not None:
@@ -244,7 +245,7 @@ def _from_hub(builtin: Builtin, stem: str, options: Options) -> LabeledData:
             "it in ABSTAIN_DATA or {data_dir}",
             data_dir=NO_VALUE,
         ) from error
-    return cached(stem, fingerprint([], builtin.hub), options.cache, lambda: data)
+    return cached(stem, files_digest([], builtin.hub), options.cache, lambda: data)
 
 
 def _module(package: str) -> str:

@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abstain.data.cache import cached, fingerprint
+from abstain.data.cache import cached
 from abstain.data.contract import LabeledData
+from abstain.data.identity import files_digest
 from abstain.data.readers.hub_fetch import fetch
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
@@ -73,7 +74,7 @@ def read_dataset(
     has_images = any(isinstance(f, datasets.Image) for f in dataset.features.values())
     if not keep or not has_images or options.weights:  # the cache keeps no weights
         return build()
-    key = fingerprint([], dataset._fingerprint, *options.key())
+    key = files_digest([], dataset._fingerprint, *options.key())
     return cached(f"hub-{name}", key, options.cache, build)
 
 

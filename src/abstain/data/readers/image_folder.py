@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abstain.data.cache import cached, fingerprint
+from abstain.data.cache import cached
 from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import LabeledData
+from abstain.data.identity import files_digest
 from abstain.data.readers.images import SUFFIXES, list_images, read_images
 from abstain.data.readers.splits import TABLE_SUFFIXES, pick, split_folders, subfolders
 from abstain.data.reading import Options
@@ -72,7 +73,7 @@ def read_folder(root: Path, options: Options) -> LabeledData:
 
     if options.to_show or options.own_size:
         return build()
-    key = fingerprint([root / name for name in names], names, *options.key())
+    key = files_digest([root / name for name in names], names, *options.key())
     return cached(f"folder-{name}", key, options.cache, build)
 
 

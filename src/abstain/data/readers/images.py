@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol, Self, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from abstain.data.contract import Inputs
+from abstain.data.readers.blobs import Blobs, ReadOnce
 from abstain.data.readers.decoding import decode, header_of
 from abstain.errors import DataError
 from abstain.support.optional import require
@@ -17,19 +18,11 @@ from abstain.support.wording import beginning, many, some
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _CHUNK = 256
+_KEPT = 1 / 4
+"""Share of the memory for decoded inputs in which files of images are kept while they are used."""
 _LEAST = 8  # pixels a side, where it only matters that all of an image can be read
 _QUICK = 64  # pixels a side, with which a small network trains in minutes on a CPU
 _T = TypeVar("_T")
-
-
-class Blobs(Protocol):
-    """Encoded images by number."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> bytes: ...
-    def subset(self, keep: Sequence[int]) -> Self:
-        """The same images, fewer of them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -52,6 +45,12 @@ class LazyImages:
     resize: tuple[int, int] | None = None
     names: Sequence[str] = ()
     """What to call each where it cannot be read; by default its number."""
+    read: ReadOnce = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+    """The way by which all stages read them; by default nothing is kept in memory."""
+
+    def __post_init__(self) -> None:
+        if self.read is None:
+            object.__setattr__(self, "read", ReadOnce(self.blobs))
 
     def __len__(self) -> int:
         return len(self.blobs)
@@ -59,19 +58,28 @@ class LazyImages:
     def subset(self, rows: Sequence[int]) -> "LazyImages":
         """Some of the images."""
         names = [self.names[row] for row in rows] if self.names else ()
-        return replace(self, blobs=self.blobs.subset(rows), names=names)
+        read = self.read.subset(rows)
+        return replace(self, blobs=self.blobs.subset(rows), names=names, read=read)
 
     def encoded(self, index: int) -> bytes:
         """One image as its file has it."""
-        return self.blobs[index]
+        return self.read[index]
+
+    def digests(self, rows: range) -> bytes:
+        """Sixteen bytes for the file of each of some images."""
+        return self.read.digests(rows)
+
+    def forget(self) -> None:
+        """Give back the memory in which files are kept while they are used."""
+        self.read.forget()
 
     def size(self, index: int) -> tuple[int, int]:
         """Height and width of one image as its file has it, before any scaling."""
-        return header_of(self.blobs[index])[:2]
+        return self.read.size(index)
 
     def __getitem__(self, index: int, /) -> Tensor:
         try:
-            return torch.from_numpy(decode(self.blobs[index], self.channels, self.resize))
+            return torch.from_numpy(decode(self.encoded(index), self.channels, self.resize))
         except IndexError:
             raise
         except Exception as error:  # its header was whole: what follows is not
@@ -102,9 +110,10 @@ def read_images(
     if len(blobs) == 0:
         raise DataError(f"{where} must hold images, got none")
     if own_size:
-        own = _lazy(blobs, ids, None, skip_bad=skip_bad, where=where, own_size=True)
-        assert own is not None
-        return own
+        room = int(_KEPT * memory_budget)
+        of_any_size = _lazy(blobs, ids, None, skip_bad=skip_bad, where=where, room=room)
+        assert of_any_size is not None
+        return of_any_size
 
     def read(resize: tuple[int, int] | None) -> Images | None:
         way = _lazy if _decoded_bytes(blobs, resize) > memory_budget else _eager
@@ -185,26 +194,37 @@ def _lazy(
     *,
     skip_bad: bool,
     where: str,
-    own_size: bool = False,
+    room: int | None = None,
 ) -> Images | None:
-    """All images, to be decoded when asked for; None where they have several sizes."""
+    """All images, to be decoded when asked for.
+
+    Args:
+        blobs: The images.
+        ids: Their names.
+        resize: The size they are scaled to, if they are.
+        skip_bad: Leave out those that cannot be read.
+        where: The source, for errors.
+        room: Bytes of memory for their files, where each keeps its size; None for images of one
+            size, and the result is None where they have several.
+    """
+    read = ReadOnce(blobs, room or 0)
     keep, grey = [], True
     bad: dict[int, Exception] = {}
     sizes = set()
     look = _whole_header if skip_bad else header_of
-    for index, header in enumerate(_parallel(look, blobs)):
+    for index, header in enumerate(_parallel(look, read)):
         if isinstance(header, Exception):
             bad[index] = header
         else:
             keep.append(index)
+            read.note_size(index, *header[:2])
             sizes.add(resize or header[:2])
             grey = grey and header[2]
-    if len(sizes) > 1 and not own_size:
+    if len(sizes) > 1 and room is None:
         return None
     skipped = _check_readable(bad, len(blobs), ids, skip_bad=skip_bad, where=where)
-    kept = blobs.subset(keep) if bad else blobs
-    names = [ids[index] for index in keep] if bad else ids
-    return Images(LazyImages(kept, 1 if grey else 3, resize, names), keep, skipped)
+    images = LazyImages(blobs, 1 if grey else 3, resize, ids, read)
+    return Images(images.subset(keep) if bad else images, keep, skipped)
 
 
 def _decoded_bytes(blobs: Blobs, resize: tuple[int, int] | None) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from abstain.data.cache import fingerprint, read_entry, store
+from abstain.data.cache import read_entry, store
 from abstain.data.class_labels import RawLabels, no_labels, with_labels
 from abstain.data.contract import Inputs, LabeledData, NumberedIds
+from abstain.data.identity import files_digest
 from abstain.data.inputs import check_finite
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import (
@@ -52,7 +53,7 @@ def read_files(files: Sequence[Path], options: Options, *, name: str) -> Labeled
     # The cache keeps neither weights nor images of their own size.
     if files[0].suffix.lower() != ".parquet" or options.weights or options.own_size:
         return read_arrow(read_rows(files, options), options, name=name, where=where, folder=folder)
-    entry = options.cache / f"table-{name}-{fingerprint(files, *options.key())}.safetensors"
+    entry = options.cache / f"table-{name}-{files_digest(files, *options.key())}.safetensors"
     data = read_entry(entry)
     if data is None:
         rows = read_rows(files, options)

@@ -1,8 +1,7 @@
 """What every backbone is: a pretrained network that turns images or texts into rows of numbers."""
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
@@ -272,19 +271,3 @@ def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
         return [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     return split
-
-
-def weights_digest(network: nn.Module, without: Container[str] = ()) -> str:
-    """A hash of all weights of a network: a name may stand for others tomorrow.
-
-    Args:
-        network: Has the weights.
-        without: Those that its checkpoint lacks: they are drawn anew each time it is opened.
-    """
-    digest = hashlib.blake2b(digest_size=10)
-    for name, tensor in sorted(network.state_dict().items()):
-        if name in without:
-            continue
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
+from abstain.data.identity import weights_digest
 from abstain.embed.backbones.base import (
     Backbone,
     ImageBackbone,
     TextBackbone,
     in_batches,
-    weights_digest,
 )
 from abstain.embed.backbones.opening import import_library, is_path, opening_error, with_scheme
 from abstain.errors import AbstainError

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from abstain.data import Kind
+from abstain.data.identity import weights_digest
 from abstain.embed.backbones.base import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -15,7 +16,6 @@ from abstain.embed.backbones.base import (
     ImageBackbone,
     TextBackbone,
     per_channel,
-    weights_digest,
 )
 from abstain.embed.backbones.opening import tried
 from abstain.errors import AbstainError

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
+from abstain.data.identity import weights_digest
 from abstain.embed.backbones.base import (
     ABSENT,
     Backbone,
     TextBackbone,
     Transformer,
     splitter,
-    weights_digest,
 )
 from abstain.embed.backbones.cached import LIBRARY_MODULES, modules_of
 from abstain.embed.backbones.opening import check_kind, import_library, local_or_hub, opening_error

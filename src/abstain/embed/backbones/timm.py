@@ -1,7 +1,8 @@
 """Image models of timm: `timm:NAME`, from the hub, or `timm:FOLDER`."""
 
 from abstain.data import Kind
-from abstain.embed.backbones.base import Backbone, ImageBackbone, weights_digest
+from abstain.data.identity import weights_digest
+from abstain.embed.backbones.base import Backbone, ImageBackbone
 from abstain.embed.backbones.opening import check_kind, import_library, opening_error, with_scheme
 
 

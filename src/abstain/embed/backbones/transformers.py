@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.data import Kind
+from abstain.data.identity import weights_digest
 from abstain.embed.backbones.base import (
     ABSENT,
     IMAGENET_MEAN,
@@ -27,7 +28,6 @@ from abstain.embed.backbones.base import (
     per_channel,
     pooled,
     splitter,
-    weights_digest,
 )
 from abstain.embed.backbones.opening import import_library, local_or_hub, opening_error
 from abstain.support.optional import require

@@ -40,17 +40,12 @@ class Store:
         """The file for the features of these samples, whether it is there or not.
 
         Args:
-            digests: Of the samples, as `digests_of` gives them for some at a time.
+            digests: Of the samples, as `sample_digests` gives them for some at a time.
         """
         digest = hashlib.sha256(f"{_VERSION}\0{self.identity}\0".encode())
         for some in digests:
             digest.update(some)
         return self.folder / f"{digest.hexdigest()[:40]}.safetensors"
-
-
-def digests_of(contents: Iterable[bytes | memoryview]) -> bytes:
-    """What samples are, in bytes, as 16 bytes each."""
-    return b"".join(hashlib.blake2b(content, digest_size=16).digest() for content in contents)
 
 
 def write_shard(path: Path, features: Tensor) -> None:

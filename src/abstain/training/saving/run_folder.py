@@ -12,7 +12,6 @@ model.safetensors  the model; summary.json: how it ended
 finetuned/         the same of a training that is tried, until it is decided (trial_folder.py)
 """
 
-import hashlib
 import json
 import os
 import platform
@@ -29,6 +28,7 @@ from torch import Tensor
 
 from abstain.data import Encoder, LabeledData
 from abstain.data.encoders.base import FILE as ENCODER
+from abstain.data.identity import inputs_digest, labels_digest
 from abstain.embed.encoder import load_any_encoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.errors import AbstainError
@@ -132,8 +132,8 @@ class RunFolder:
                 "name": data.name,
                 "kind": data.kind,
                 "samples": len(data),
-                "fingerprint": fingerprint(data),
-                "inputs": _fingerprint_of_inputs(data),
+                "fingerprint": labels_digest(data),
+                "inputs": inputs_digest(data),
             },
             "classes": list(data.classes),
             "skipped": list(data.skipped),
@@ -253,37 +253,12 @@ def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torc
     )
 
 
-def fingerprint(data: LabeledData) -> str:
-    """Tells whether data are those of a run: their ids, labels and classes, in their order."""
-    digest = hashlib.sha256()
-    for part in (data.classes, data.ids):
-        digest.update("\0".join(part).encode())
-    digest.update(data.given.numpy().tobytes())
-    if data.weights is not None:
-        digest.update(data.weights.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
     """Whether data are those that a run began with; earlier versions kept nothing of inputs."""
     before = about["data"]
     inputs = before.get("inputs")
-    same_inputs = inputs is None or inputs == _fingerprint_of_inputs(data)
-    return bool(before["fingerprint"] == fingerprint(data)) and same_inputs
-
-
-def _fingerprint_of_inputs(data: LabeledData) -> str | None:
-    """Of numbers and texts in memory; images may be decoded a little differently elsewhere."""
-    digest = hashlib.sha256(json.dumps([data.columns, dict(data.categories)]).encode())
-    for inputs in (data.inputs, *data.texts.values()):
-        if data.kind == "table" and isinstance(inputs, torch.Tensor):
-            digest.update(inputs.contiguous().numpy().data)  # not its bytes: a copy of the table
-        elif data.kind != "image" and isinstance(inputs, list):
-            for text in inputs:
-                digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
-        else:
-            return None
-    return digest.hexdigest()
+    same_inputs = inputs is None or inputs == inputs_digest(data)
+    return bool(before["fingerprint"] == labels_digest(data)) and same_inputs
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
