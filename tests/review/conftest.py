@@ -1,7 +1,10 @@
+import os
 import shutil
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
+from review_browser import opened, serving
 from starlette.testclient import TestClient
 
 from abstain import Recipe
@@ -12,6 +15,9 @@ from abstain.review.session import Session
 from audits import FLIPPED, write_images, write_texts
 
 PLAIN = Recipe(epochs=8, warm_up=1)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 HERE = {"origin": "http://127.0.0.1:8700"}
 
 
@@ -52,3 +58,26 @@ def reviewing(folder, **settings):
 @pytest.fixture
 def page():
     return reviewing
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None or find_spec("playwright") is None:
+        why = "needs Debian's chromium and the package playwright"
+        if os.environ.get("ABSTAIN_BROWSER") == "required":
+            pytest.fail(why)
+        pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def desk(browser, photos):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.folder = photos
+        yield page
+        assert page.messages == []

@@ -1,114 +1,14 @@
 """The page in a real browser, by keys alone, on a desk and on a phone."""
 
-import os
 import shutil
-import socket
 import threading
 import time
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 
 import pytest
+from review_browser import another, log, opened, press, row, serving
 
-from abstain.review.app import make_app
-from abstain.review.session import Session
 from abstain.review.store import Store
-
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if BROWSER is None or find_spec("playwright") is None:
-        why = "needs Debian's chromium and the package playwright"
-        if os.environ.get("ABSTAIN_BROWSER") == "required":
-            pytest.fail(why)
-        pytest.skip(why)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@contextmanager
-def serving(folder, port=0, **settings):
-    """The server in a thread; its address."""
-    import uvicorn
-
-    session = Session(folder)
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", port))
-    config = uvicorn.Config(
-        make_app(session, **{"you": "ann", **settings}), log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
-        session.close()
-
-
-@contextmanager
-def opened(browser, address, **settings):
-    """The page, which must say nothing to the console."""
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, **settings)
-    page = context.new_page()
-    page.set_default_timeout(15_000)
-    messages = []
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("dialog", lambda dialog: messages.append(dialog.message))
-    page.messages = messages
-    page.goto(address)
-    page.wait_for_selector("body[data-row]")
-    yield page
-    context.close()
-
-
-@pytest.fixture
-def desk(browser, photos):
-    with serving(photos) as address, opened(browser, address) as page:
-        page.folder = photos
-        yield page
-        assert page.messages == []
-
-
-def row(page):
-    return int(page.evaluate("document.body.dataset.row"))
-
-
-def another(page, before):
-    page.wait_for_selector(f'body:not([data-row="{before}"])')
-
-
-def press(page, key):
-    """Press a key, and wait until another label is there."""
-    before = row(page)
-    page.keyboard.press(key)
-    another(page, before)
-    return before
-
-
-def log(folder, count):
-    """What was decided, once there are so many entries."""
-    for _ in range(200):
-        with Store(folder / "review.sqlite") as store:
-            entries = list(store.decisions.entries.values())
-        if len(entries) >= count:
-            return entries
-        time.sleep(0.02)
-    raise AssertionError(entries)
 
 
 def test_every_decision_has_a_key_and_advances(desk):

@@ -92,14 +92,15 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         without = numbers_of(asked, "without")
         if asked.get("like"):
             row, given = row_of(session, asked.get("like")), class_of(session, asked, "of")
-            return JSONResponse(await run_in_threadpool(session.like, row, who, count, given))
-        if asked.get("mode") == "verify":
+            found = await run_in_threadpool(session.like, row, who, count, given)
+        elif asked.get("mode") == "verify":
             found = await run_in_threadpool(session.to_verify, who, count, without)
         else:
             wanted = await run_in_threadpool(filter_of, session, asked, who)
             found = await run_in_threadpool(
                 session.next_items, wanted, who, count, without, _unseen_by(asked)
             )
+        await run_in_threadpool(session.show, found["items"], asked.get("visit", ""))
         return JSONResponse(found)
 
     async def item(request: Request) -> Response:
@@ -170,8 +171,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     async def leave(request: Request) -> Response:
         body = await body_of(request)
-        rows = list_of(body, "rows", int) if "rows" in body else None
-        await run_in_threadpool(session.leave, person_of(body.get("who")), rows)
+        visit = text_of(body, "visit", LONGEST_NAME)
+        await run_in_threadpool(session.leave, person_of(body.get("who")), visit)
         return JSONResponse({})
 
     async def log(request: Request) -> Response:

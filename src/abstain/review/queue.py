@@ -3,9 +3,8 @@
 Everything is by row, in the order of the source, so that a million labels are no trouble.
 """
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from abstain.auditing.measured import ENOUGH, gone_through, measure
+from abstain.review.leases import Leases
 from abstain.scores.evidence import UNKNOWN, Evidence
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample, answers_needed, wrong_unchecked
@@ -34,8 +34,6 @@ LAST = 50
 """Decisions over which the rate of wrong labels found is shown, and looked ahead."""
 WORTH = 0.1
 """Share of wrong labels below which looking at the worst ones is hardly worth the time."""
-LEASE = 600.0
-"""Seconds for which a label that one person was given is kept from others."""
 _CHUNK = 65_536
 _FILTERS = 32  # whose labels are kept in their order, which takes 8 bytes a label
 
@@ -85,42 +83,6 @@ class Figures:
         """Whether going on, worst first, still finds enough wrong labels."""
         finds = self.last_wrong >= WORTH * self.last if self.last == LAST else False
         return finds or self.next_wrong >= WORTH * LAST
-
-
-@dataclass
-class Leases:
-    """Labels that people have before them, so that nobody else is given the same."""
-
-    seconds: float = LEASE
-    _held: dict[int, tuple[str, float]] = field(default_factory=dict)
-
-    def taken(self, row: int, who: str) -> bool:
-        """Whether somebody else has a label before them."""
-        held = self._held.get(row)
-        return held is not None and held[0] != who and held[1] > time.monotonic()
-
-    def take(self, rows: Sequence[int], who: str) -> None:
-        """Give labels to a person, who keeps them for a while."""
-        until = time.monotonic() + self.seconds
-        self._held.update((row, (who, until)) for row in rows)
-
-    def release(self, row: int) -> None:
-        """Let others have it: it is decided, or its person went on."""
-        self._held.pop(row, None)
-
-    def leave(self, who: str, rows: Sequence[int] | None = None) -> None:
-        """Let others have what a person was given: some, or all."""
-        for row in list(self._held) if rows is None else rows:
-            if row in self._held and self._held[row][0] == who:
-                del self._held[row]
-
-    @property
-    def rows(self) -> list[int]:
-        """All that were given to somebody; a copy."""
-        return list(self._held)
-
-    def __len__(self) -> int:
-        return len(self._held)
 
 
 class Queue:

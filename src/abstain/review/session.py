@@ -323,10 +323,15 @@ class Session(Items):
         """A name for whoever gives none: everybody another."""
         return f"guest {self.store.next_number('guests')}"
 
-    def leave(self, who: str, rows: Sequence[int] | None = None) -> None:
-        """Let others have the labels that a person was given: some, or all."""
+    def show(self, items: Sequence[Mapping[str, Any]], visit: str) -> None:
+        """Keep on which page labels are shown that were given to somebody."""
         with self._lock:
-            self.queue.leases.leave(who, rows)
+            self.queue.leases.show([item["row"] for item in items], visit)
+
+    def leave(self, who: str, visit: str) -> None:
+        """Let others have the labels that a person was given on one page."""
+        with self._lock:
+            self.queue.leases.leave(who, visit)
 
     def _after(self, entries: list[Entry], unseen_by: str | None) -> list[dict[str, Any]]:
         self._take_in()

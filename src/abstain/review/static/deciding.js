@@ -1,7 +1,7 @@
 // Decisions, notes and undo: shown at once, saved one after the other.
 
-import { post } from "./server.js";
-import { at, complain, current, page, say } from "./state.js";
+import { get, post } from "./server.js";
+import { at, complain, current, page, refuse, say } from "./state.js";
 import { watch } from "./figures.js";
 import { fillGrid } from "./grid.js";
 import { show, standing } from "./single.js";
@@ -16,7 +16,8 @@ export async function decide(answers, { advance = true } = {}) {
   const decided = answers.map(({ item, kind, label }) => {
     item.before = item.decided;
     item.decided = { kind, label: label ?? null, who: page.who, pending: true };
-    return { row: item.row, kind, label };
+    page.unsaved.add(item.row);
+    return { row: item.row, kind, label, version: item.version };
   });
   if (advance) forth(); else show();
   page.saved = save(answers, { answers: decided, mode, who: page.who }, page.saved);
@@ -34,11 +35,26 @@ async function save(answers, body, before) {
     if (body.who === page.who) page.done.push(entries);
     complain(null);
   } catch (error) {
-    answers.forEach(({ item }) => { item.decided = item.before ?? null; });
-    complain(error);
+    const invalid = new Map((error.invalid ?? []).map(({ row, error: why }) => [row, why]));
+    const left = invalid.size ? answers.filter(({ item }) => !invalid.has(item.row)) : [];
+    for (const { item } of answers.filter((one) => !left.includes(one))) {
+      item.decided = item.before ?? null;
+      refuse(item.id, invalid.get(item.row) ?? error.message);
+      refresh(item);
+    }
+    if (left.length) await save(left, { ...body, answers: body.answers.filter(({ row }) => !invalid.has(row)) }, null);
   }
+  answers.forEach(({ item }) => page.unsaved.delete(item.row));
   standing();
   watch();
+}
+
+// Its file may be another one by now, which has another address.
+async function refresh(item) {
+  const { version } = await get("item", { row: item.row, who: page.who, by: page.filter.by }).catch(() => item);
+  if (version === item.version) return;
+  item.version = version;
+  if (current() === item && !page.grid) show();
 }
 
 export const choose = (kind, label) => { const item = current(); if (item && !page.waiting) decide([{ item, kind, label }]); };
@@ -56,7 +72,7 @@ export async function undo() {
 
 // Any entries of the log; what holds then may be the decision of another.
 export async function undoEntries(seqs) {
-  const { entries } = await post("undo", { seqs, who: page.who });
+  const { entries } = await post("undo", { seqs, who: page.who, by: page.filter.by });
   for (const entry of entries) {
     for (const item of page.trail) if (item.row === entry.row) item.decided = entry.standing;
   }
@@ -71,5 +87,5 @@ export async function note(item, text) {
   const before = item.note;
   item.note = text;
   if (current() === item && !at("single").hidden) show();
-  try { await post("note", { row: item.row, note: text, who: page.who }); } catch (error) { item.note = before; complain(error); }
+  try { await post("note", { row: item.row, note: text, who: page.who, by: page.filter.by }); } catch (error) { item.note = before; complain(error); }
 }

@@ -11,7 +11,7 @@ export async function fillGrid() {
   if (!page.grid) return; // it was left while a decision was being saved
   at("single").hidden = true; at("grid").hidden = false;
   page.chosen.clear();
-  const found = await get("next", { ...asked(60), without: "" }).catch(complain);
+  const found = await get("next", { ...asked(60), without: [...page.unsaved].join(",") }).catch(complain);
   if (!page.grid) return;
   page.tiles = found?.items ?? [];
   fill(at("tiles"), ...(page.tiles.length ? page.tiles.map(tile) : [make("p", { class: "note" }, "Nothing left here: no label that fits the filter is open.")]));
@@ -71,7 +71,7 @@ export async function leaveGrid() {
   at("grid").hidden = true; at("single").hidden = false;
   forget();
   const item = current();
-  if (item) item.decided = (await get("item", { row: item.row })).decided; // the grid may have decided it
+  if (item) item.decided = (await get("item", { row: item.row, who: page.who, by: page.filter.by })).decided; // the grid may have decided it
   if (item && !item.decided) show(); else await forth();
 }
 

@@ -29,7 +29,7 @@ export async function setPerson(name) {
   fill(at("person"), foreign(name), /^guest \d+$/.test(name) && " – your name?");
   if (!before || before === name) return;
   page.done = [];
-  await restart(post("leave", { who: before }, page.saved).catch(complain));
+  await restart(post("leave", { who: before, visit: page.visit }, page.saved).catch(complain));
 }
 
 function typed(event) {

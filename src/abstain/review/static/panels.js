@@ -54,11 +54,11 @@ export async function showLog() {
   const more = make("button", {}, "Older ones");
   let oldest = null;
   const load = async () => {
-    const { entries } = await get("log", { before: oldest });
+    const { entries } = await get("log", { before: oldest, unseen_by: page.filter.by === "second" ? page.who : null });
     oldest = entries.at(-1)?.seq ?? oldest;
     more.hidden = entries.length < 50;
     list.append(...entries.map((entry) => make("li", { class: entry.holds ? "" : "undone" },
-      make("span", { class: "when" }, entry.at.replace("T", " ").slice(0, 16)), " ", foreign(entry.who), " ", make("span", { class: "id" }, foreign(entry.id)), " ",
+      make("span", { class: "when" }, `${entry.at.replace("T", " ").slice(0, 16)} UTC`), " ", foreign(entry.who), " ", make("span", { class: "id" }, foreign(entry.id)), " ",
       entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? [entry.whose === entry.who ? "undid: " : ["undid ", foreign(`${entry.whose}’s`), ": "]] : "", shown(entry.before), " → ", shown(entry.after)], entry.note ? ` “${entry.note}”` : "",
       entry.holds ? make("button", { onclick: async () => { await undoEntries([entry.seq]).catch(complain); showLog(); } }, "Undo") : make("i", {}, " undone"))));
   };

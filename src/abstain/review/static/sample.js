@@ -1,5 +1,7 @@
 // A sample as a person looks at it. Everything from the data is set as text, never as markup.
 
+import { pictureOf } from "./server.js";
+
 export function make(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -19,14 +21,14 @@ export const foreign = (text) => make("bdi", {}, String(text));
 export const percent = (p) => (p > 0 && p < 0.01 ? "<1%" : p > 0.99 && p < 1 ? ">99%" : `${Math.round(100 * p)}%`);
 export const count = (n) => n.toLocaleString("en");
 
-const pictures = new Map(); // by row and side: what is loaded ahead is there when it is shown
+const pictures = new Map(); // by address: what is loaded ahead is there when it is shown
 const KEPT = 60;
 
-export function picture(row, side) {
-  const key = `${row}/${side}`;
+export function picture(item, side) {
+  const key = pictureOf(item, side);
   if (pictures.get(key)?.classList.contains("broken")) pictures.delete(key); // the server may be back
   if (!pictures.has(key)) {
-    const image = make("img", { src: `/api/picture?row=${row}&side=${side}`, alt: "", decoding: "async" });
+    const image = make("img", { src: key, alt: "", decoding: "async" });
     image.ready = image.decode().catch(() => image.classList.add("broken"));
     image.ready.then(() => image.classList.toggle("pixels", image.naturalWidth > 0 && image.naturalWidth <= 64));
     pictures.set(key, image);
@@ -38,7 +40,7 @@ export function picture(row, side) {
   return pictures.get(key);
 }
 
-export function preload(item, kind) { if (kind === "image") picture(item.row, 640); }
+export function preload(item, kind) { if (kind === "image") picture(item, 640); }
 
 function marked(text, marks) {
   const parts = [];
@@ -67,10 +69,10 @@ function table(columns, classes, item) {
 // What is shown large; `ready` resolves once it is to be seen.
 export function large(item, about) {
   if (about.kind === "image") {
-    const image = picture(item.row, 640);
+    const image = picture(item, 640);
     image.alt = `sample ${item.id}`;
     const shown = make("figure", { class: "picture" }, image, make("figcaption", { class: "none" }));
-    image.ready.then(() => { if (image.classList.contains("broken")) why(item.row, shown.querySelector("figcaption")); });
+    image.ready.then(() => { if (image.classList.contains("broken")) why(item, shown.querySelector("figcaption")); });
     return [shown, image.ready];
   }
   const prose = (of) => make("blockquote", { class: "text", dir: "auto" }, of.text ? marked(of.text, of.marks || []) : "missing");
@@ -81,8 +83,8 @@ export function large(item, about) {
   return [shown, Promise.resolve()];
 }
 
-async function why(row, place) {
-  const response = await fetch(`/api/picture?row=${row}&side=640`).catch(() => null);
+async function why(item, place) {
+  const response = await fetch(pictureOf(item, 640)).catch(() => null);
   place.className = "absent";
   const reason = response === null ? "the server does not answer" : response.ok ? "" : (await response.json()).error;
   place.textContent = reason && `No picture: ${reason}`;
@@ -90,7 +92,7 @@ async function why(row, place) {
 
 export function small(sample, about, first = []) {
   if (about.kind === "image") {
-    const image = make("img", { src: `/api/picture?row=${sample.row}&side=160`, alt: `sample ${sample.id}`, loading: "lazy" });
+    const image = make("img", { src: pictureOf(sample, 160), alt: `sample ${sample.id}`, loading: "lazy" });
     image.addEventListener("load", () => image.classList.toggle("pixels", image.naturalWidth <= 64));
     return image;
   }

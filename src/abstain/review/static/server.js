@@ -3,16 +3,32 @@
 const TRIES = [200, 500, 1000, 2000];
 export const unsaved = new Set();
 let listening = () => {};
-let silent = false; // whether the server did not answer lately
+let inTrouble = false; // whether the last answer, or its absence, was one to wait for a better
+let review = null; // what the page shows; on the same port there may be another one by now
 
 export function onTrouble(listener) { listening = listener; }
 
-export class Refused extends Error {}
+// What was asked is invalid, and would be however often it is asked; `invalid` has rows and reasons.
+export class Refused extends Error {
+  constructor(message, invalid) { super(message); this.invalid = invalid; }
+}
+
+// Anything else says nothing of what was asked, which is kept and asked again.
+class Waiting extends Error {
+  constructor(message, copy = false) { super(message); this.copy = copy; }
+}
+
+const SAYS = {
+  401: "The server asks for its token: open the address that abstain review printed in another tab",
+  404: "Another server answers at this address",
+};
 
 async function answer(response) {
-  const body = await response.json();
-  if (!response.ok) throw new Refused(body.error || response.statusText);
-  return body;
+  const body = await response.json().catch(() => null);
+  if (response.ok && body !== null) return body;
+  if (response.status === 400 && body?.invalid) throw new Refused(body.error, body.invalid);
+  const why = SAYS[response.status] ?? (body?.error ? `The server says: ${body.error}` : `The server answers ${response.status} ${response.statusText}`);
+  throw new Waiting(why, body?.copy);
 }
 
 // Asked again until the server answers, which it may do after it was started anew.
@@ -20,35 +36,52 @@ async function untilAnswered(ask) {
   for (let tried = 0; ; tried++) {
     try {
       const found = await ask();
-      if (silent) { silent = false; listening(null); }
+      if (inTrouble) { inTrouble = false; listening(null); }
       return found;
     } catch (error) {
       if (error instanceof Refused) throw error;
-      silent = true;
-      listening(`${unsaved.size ? `Not saved yet: ${unsaved.size}. ` : ""}The server does not answer; trying again.`);
+      inTrouble = true;
+      const why = error instanceof Waiting ? error.message : "The server does not answer";
+      listening(why, { unsaved: unsaved.size, copy: error.copy });
       await new Promise((resume) => setTimeout(resume, TRIES[Math.min(tried, TRIES.length - 1)]));
     }
   }
 }
 
+const named = () => (review === null ? {} : { "Abstain-Review": review });
+
 export function get(path, asked = {}) {
   const query = new URLSearchParams(
     Object.entries(asked).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  return untilAnswered(async () => answer(await fetch(`/api/${path}?${query}`)));
+  return untilAnswered(async () => {
+    const found = await answer(await fetch(`/api/${path}?${query}`, { headers: named() }));
+    if (path === "about") review = found.review;
+    return found;
+  });
 }
+
+const sent = (body, keepalive) => ({ method: "POST", headers: { "Content-Type": "application/json", ...named() }, body: JSON.stringify(body), keepalive });
 
 // A request has a name, and is taken only once. What is to be saved `after` something else waits
 // for that, and counts as not saved. A note is sent even if the page is being closed.
 export async function post(path, body = {}, after = null) {
   const request = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
-  const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...body, request }), keepalive: path === "note" };
   unsaved.add(request);
   try {
     await after;
-    return await untilAnswered(async () => answer(await fetch(`/api/${path}`, sent)));
+    return await untilAnswered(async () => answer(await fetch(`/api/${path}`, sent({ ...body, request }, path === "note"))));
   } finally {
     unsaved.delete(request);
   }
+}
+
+// As the page is being closed: sent once, whatever comes of it.
+export function postLast(path, body) { fetch(`/api/${path}`, sent(body, true)).catch(() => {}); }
+
+// An address of its own for each content, so that a browser never shows another one that it kept.
+export function pictureOf(sample, side) {
+  const asked = { row: sample.row, side, version: sample.version ?? "", review: review ?? "" };
+  return `/api/picture?${new URLSearchParams(asked)}`;
 }
 
 window.addEventListener("beforeunload", (event) => { if (unsaved.size) event.preventDefault(); });

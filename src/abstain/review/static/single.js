@@ -102,7 +102,7 @@ function actions(item) {
 export function standing() {
   const item = current(), place = at("standing");
   if (!item || at("single").classList.contains("empty")) return;
-  if (!item.decided || page.filter.by === "second") { place.textContent = item.note ? `Note: ${item.note}` : ""; return; }
+  if (!item.decided) { place.textContent = item.note ? `Note: ${item.note}` : ""; return; }
   const { kind, label, who, pending } = item.decided;
   const what = { label: "", unsure: "unsure", drop: "to be dropped", skip: "skipped" }[kind];
   fill(place, "Decided: ", kind === "label" ? make("b", {}, foreign(label)) : make("b", {}, what),
@@ -123,13 +123,13 @@ async function like(item) {
 }
 
 export async function reveal(item) {
-  Object.assign(item, await get("item", { row: item.row }), { revealed: true, decided: item.decided, blind: true });
+  Object.assign(item, await get("item", { row: item.row, who: page.who, by: page.filter.by }), { revealed: true, decided: item.decided, blind: true });
   if (current() === item) show();
 }
 
 export function enlarge(item) {
   at("dialog-title").textContent = item.id;
-  fill(at("dialog-body"), make("div", { class: "zoom" }, picture(item.row, 2048)));
+  fill(at("dialog-body"), make("div", { class: "zoom" }, picture(item, 2048)));
   at("dialog").classList.add("full");
   at("dialog").showModal();
 }

@@ -1,6 +1,6 @@
 // One label after the other: what comes next, and the way back.
 
-import { get, onTrouble } from "./server.js";
+import { get, onTrouble, postLast } from "./server.js";
 import { count, fill, make, preload } from "./sample.js";
 import { at, complain, current, page, say, wait } from "./state.js";
 import { fillGrid } from "./grid.js";
@@ -14,8 +14,8 @@ let held = 0; // labels that fit and that others have before them, where nothing
 let turn = 0; // of two restarts at once only the last goes on
 
 export function asked(n) {
-  const without = [...page.trail.slice(-30), ...page.ahead].map((item) => item.row);
-  return { who: page.who, mode: page.mode === "verify" ? "verify" : null, count: n, without: without.join(","), like: page.like, ...page.filter };
+  const without = new Set([...page.trail.slice(-30), ...page.ahead].map((item) => item.row).concat(...page.unsaved));
+  return { who: page.who, visit: page.visit, mode: page.mode === "verify" ? "verify" : null, count: n, without: [...without].join(","), like: page.like, ...page.filter };
 }
 
 export async function refill() {
@@ -84,10 +84,17 @@ function nothing() {
     skipped && page.mode === "fix" ? make("button", { onclick: () => setFilter({ state: "skip" }) }, `Look at ${count(skipped)} skipped`) : "");
 }
 
-onTrouble((text) => {
-  complain(text);
-  if (text && page.waiting) {
-    blank(make("h2", {}, "The server does not answer."), make("p", {}, "What you decided is kept here until it does. The page goes on by itself."));
+onTrouble((why, about) => {
+  const copy = about?.copy && make("a", { href: "/api/copy", download: "" }, "Download the log as it is in memory.");
+  complain(why && `${about.unsaved ? `Not saved yet: ${about.unsaved}. ` : ""}${why}; trying again. `, ...(copy ? [copy] : []));
+  if (why && page.waiting) {
+    blank(make("h2", {}, `${why}.`), make("p", {}, "What you decided is kept here until it is saved. The page goes on by itself."));
     fill(at("actions")); fill(at("moves"));
-  } else if (!text && current() && at("stage").querySelector(".broken")) show(); // its picture was not to be had
+  } else if (!why && current() && at("stage").querySelector(".broken")) show(); // its picture was not to be had
 });
+
+// Whoever closes the page leaves what is before them to others.
+window.addEventListener("pagehide", () => {
+  if (page.who) postLast("leave", { who: page.who, visit: page.visit });
+});
+window.addEventListener("pageshow", (event) => { if (event.persisted) restart(); });
