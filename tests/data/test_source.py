@@ -1,100 +1,73 @@
-"""Options that a source has no use for are refused, not passed over."""
+import json
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
-import torch
-from PIL import Image
 
-from abstain.data import load
-from abstain.data.source import divided
-from abstain.errors import DataError
+from abstain.data.source import Source
+from abstain.errors import AbstainError
 
-FRAME = pd.DataFrame({"size": np.arange(8.0), "label": list("abababab")})
-ARRAYS = (np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2)
+ROWS = "\n".join(["size,plan,label", *(f"{k},{'ab'[k % 2]},{'yn'[k % 3 == 0]}" for k in range(12))])
 
 
 @pytest.fixture
-def sources(tmp_path):
-    FRAME.to_csv(tmp_path / "numbers.csv", index=False)
-    np.savez(tmp_path / "arrays.npz", x=ARRAYS[0], y=ARRAYS[1])
-    for name in ("photos/cat", "photos/dog"):
-        (tmp_path / name).mkdir(parents=True)
-        for number in range(2):
-            Image.new("L", (8, 8), 40 * number).save(tmp_path / name / f"{number}.png")
-    tensors = torch.utils.data.TensorDataset(*map(torch.as_tensor, ARRAYS))
-    named = {name: tmp_path / name for name in ("numbers.csv", "arrays.npz", "photos")}
-    memory = {"frame": FRAME, "arrays": ARRAYS, "pair": (FRAME[["size"]], FRAME["label"])}
-    return {"digits": "digits", "torch": tensors, **named, **memory}
+def table(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text(ROWS)
+    (tmp_path / "test.csv").write_text(ROWS.replace(",b,", ",c,"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-VALUES = {
-    "label": "label",
-    "features": "size",
-    "ignore": "size",
-    "data_dir": "sets",
-    "image_size": 8,
-    "skip_bad": True,
-}
-WRONG = {
-    "digits": ["label", "features", "ignore", "image_size", "skip_bad"],
-    "photos": ["label", "features", "ignore", "data_dir"],
-    "numbers.csv": ["data_dir", "image_size", "skip_bad"],
-    "frame": ["data_dir", "image_size", "skip_bad"],
-    "arrays.npz": ["ignore", "data_dir", "image_size", "skip_bad"],
-    "pair": ["label", "data_dir", "image_size", "skip_bad"],
-    "arrays": list(VALUES),
-    "torch": list(VALUES),
-}
+def again(source):
+    """As a run folder keeps it."""
+    return Source.found_again(json.loads(json.dumps(source.saved())))
 
 
-@pytest.mark.parametrize(
-    ("source", "option"), [(source, name) for source, names in WRONG.items() for name in names]
-)
-def test_an_option_that_does_not_apply_to_a_source_is_refused(sources, source, option):
-    with pytest.raises(DataError, match=rf"^{option} must be left out for .*, got "):
-        load(sources[source], **{option: VALUES[option]})
+def test_a_saved_source_is_loaded_again_from_another_folder(table, monkeypatch):
+    saved = json.dumps(Source("t.csv", "test.csv", {"features": ("size", "plan")}).saved())
+    monkeypatch.chdir("/")
+    data, test = Source.found_again(json.loads(saved)).load()
+    assert data.columns == test.columns == ("size", "plan")
 
 
-@pytest.mark.parametrize(
-    ("source", "remedy"),
-    [(pa.table(FRAME), "give what its to_pandas"), (FRAME.to_dict("list"), "X alone needs")],
-)
-def test_a_table_that_cannot_be_read_is_not_said_to_have_no_columns(source, remedy):
-    with pytest.raises(DataError, match=rf"^source must be .*got (Table|dict); {remedy}"):
-        load(source, label="label")
+def test_a_test_set_is_read_with_the_categories_of_the_training(table):
+    data, test = Source("t.csv", "test.csv").load()
+    assert data.categories == test.categories == {"plan": ("a", "b")}
+    assert test.unknown[0].startswith("plan (c in row 1")
+    assert Source("t.csv", "test.csv").load_train().columns == data.columns
 
 
-@pytest.mark.parametrize(
-    ("source", "options"),
-    [
-        ("photos", {"image_size": 4, "skip_bad": True}),
-        ("numbers.csv", {"label": "label", "features": "size"}),
-        ("frame", {"label": "label", "features": "size"}),
-        ("pair", {"features": "size"}),
-        ("arrays.npz", {"label": "y", "features": "x"}),
-        ("digits", {"data_dir": "sets"}),
-    ],
-)
-def test_an_option_that_is_meant_for_a_source_is_taken(sources, source, options):
-    assert len(load(sources[source], **options)) >= 4
+def test_what_lies_in_memory_is_not_saved(table):
+    pair = np.zeros((4, 2)), [0, 1, 0, 1]
+    assert Source(pair, options={"split": "train"}).saved()["train"] is None
+    with_numbers = Source("t.csv", options={"features": np.zeros((12, 2))})
+    assert with_numbers.saved() == {"train": None, "test": None, "options": {}}
+    with pytest.raises(AbstainError, match=r"source must be given .* got none"):
+        again(with_numbers).load()
 
 
-def test_of_two_sources_each_gets_what_is_meant_for_it(sources):
-    options = {"label": "kind", "image_size": 8, "data_dir": "sets"}
-    of_photos, of_table = divided(options, sources["photos"], sources["numbers.csv"])
-    assert of_table == {"label": "kind", "image_size": 8}
-    assert of_photos == {"image_size": 8, "data_dir": "sets"}  # the latter is to be refused
+def test_features_in_a_file_are_found_from_anywhere_and_leave_no_room_for_a_test(table):
+    np.save("x.npy", np.zeros((12, 3), np.float32))
+    source = Source("t.csv", options={"features": "x.npy"})
+    assert Path(source.saved()["options"]["features"]).is_absolute()
+    assert again(source).load()[0].inputs.shape == (12, 3)
+    with pytest.raises(AbstainError, match=r"test must be left out where features are x\.npy"):
+        Source("t.csv", "test.csv", {"features": "x.npy"}).load()
 
 
-def test_data_that_are_read_already_are_taken_as_they_are():
-    data = load((np.zeros((4, 2)), [0, 1, 0, 1]))
-    assert load(data) is data
-    with pytest.raises(DataError, match="label must be left out for LabeledData, which are read"):
-        load(data, label="stars")
-    with pytest.raises(DataError, match="split must be one of those in data in memory: train"):
-        load(data, split="test")
-    features = load(data, features=np.ones((4, 3)))
-    assert features.inputs.shape == (4, 3)
-    assert features.as_shown.inputs.equal(data.inputs)
+def test_a_folder_of_sets_that_is_not_here_is_left_out_and_so_is_what_has_no_effect():
+    options = {"data_dir": "/not/here", "label": "stars", "split": "test"}
+    found = Source.found_again({"train": "digits", "test": None, "options": options})
+    assert found.options == {"split": "test"}
+
+
+def test_a_name_of_a_built_in_set_stays_one_beside_a_folder_of_that_name(tmp_path, monkeypatch):
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert Source("digits").saved()["train"] == "digits"
+    assert Source("./digits").saved()["train"] == str(tmp_path / "digits")
+
+
+def test_what_is_wrong_with_a_test_is_said_of_it(table):
+    with pytest.raises(AbstainError, match=r"^test must be .* got nowhere\.csv"):
+        Source("t.csv", "nowhere.csv").load()

@@ -75,6 +75,7 @@ def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
 def test_two_processes_see_by_one_backbone_though_each_finds_another_quicker():
     program = """
 from abstain.embed.choice import Choice
+from abstain.data.source import Source
 from abstain.training import sources as prepared
 from abstain.training.processes import join_processes
 from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
@@ -82,7 +83,7 @@ from abstain.training.recipe import Recipe
 state = join_processes()
 own = ("small:wordllama", "small:minilm")[state.process_index]
 prepared.choose = lambda *_, **__: Choice(own, "the only one within 1s")
-sources = {"train": (["good", "bad"] * 5, [0, 1] * 5), "test": None, "options": {}}
+sources = Source((["good", "bad"] * 5, [0, 1] * 5))
 found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1, show=False)
 assert found.backbone.name == recipe.backbone == "small:wordllama", own
 state.destroy_process_group()  # or a thread of it may end the process by an abort

@@ -31,6 +31,7 @@ from abstain.data import LabeledData
 from abstain.data.features import are_numbers
 from abstain.data.identity import fingerprints
 from abstain.data.inputs import release
+from abstain.data.source import Source
 from abstain.errors import AbstainError
 from abstain.scores.evidence import (
     SUM_OFF_BY,
@@ -46,10 +47,7 @@ from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.sources import (
     check_options,
-    load_sources,
-    recalled,
     recipe_or_default,
-    remembered,
 )
 from abstain.training.train import train
 from abstain.training.trained import Trained
@@ -143,14 +141,14 @@ def audit(
     check_names(check)
     if features is not None:
         options["features"] = features
-    sources: Mapping[str, Any] = {"train": source, "test": test, "options": options}
+    named = Source(source, test, options)
     trained = None
     if probabilities is None:
         chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
         settings: dict[str, Any] = {"folder": folder, "model": model, "resume": resume}
         settings |= {"backbone": backbone, "budget": budget}
         settings |= {"show": show, "save_every": save_every}
-        trained, data, sources = _train(sources, chosen, settings)
+        trained, data, sources = _train(named, chosen, settings)
         held_out, test_data = trained.held_out, trained.test
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
     else:
@@ -158,9 +156,9 @@ def audit(
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
         of_training |= {"finetune": finetune, "budget": budget}
         _check_trainless({**of_training, "resume": resume or None}, folder)
-        data, test_data = load_sources(sources)
+        data, test_data = named.load()
         evidence, held_out = _from_probabilities(probabilities, data)
-        sources = remembered(sources)
+        sources = named.saved()
     # By what was trained on: what is only shown need not even be there.
     prints = fingerprints(_seen(trained, data))
     result = _verdict(data, evidence, trained, held_out, sources, folder, began, test_data, prints)
@@ -220,13 +218,13 @@ def _seen(trained: Trained | None, data: LabeledData) -> LabeledData:
 
 
 def _train(
-    sources: Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
+    source: Source, recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> tuple[Trained, LabeledData, Mapping[str, Any]]:
     """The training, the data as a person knows them, and where these came from."""
-    options = {**settings, **sources["options"]}
-    trained = train(sources["train"], recipe, test=sources["test"], **options)
-    about = recalled(trained.folder.about()["sources"]) if trained.folder else remembered(sources)
-    return trained, trained.data.as_shown, about
+    trained = train(source.train, recipe, test=source.test, **{**settings, **source.options})
+    if trained.folder is not None:
+        source = Source.found_again(trained.folder.about()["sources"])
+    return trained, trained.data.as_shown, source.saved()
 
 
 def _check_trainless(

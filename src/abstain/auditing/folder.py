@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from abstain.arguments import typed
 from abstain.auditing.summary import FORMAT
-from abstain.data import LabeledData, load
+from abstain.data import LabeledData
+from abstain.data.source import Source
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,13 +79,13 @@ class AuditFolder:
         Args:
             shown_only: Read only what a person is shown; features in a file need not be there.
         """
-        sources = self.summary["sources"]
-        if sources["train"] is None:
+        source = Source.found_again(self.summary["sources"])
+        if source.train is None:
             raise AbstainError(
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        data = load(sources["train"], **reading(recalled(sources)), shown_only=shown_only)
+        data = source.load_train(shown_only=shown_only)
         names = ("id", "given_label")
         audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
         labels = {
@@ -95,7 +95,7 @@ class AuditFolder:
         planted = "detection" in self.summary
         if (audited.keys() != labels.keys()) if planted else (audited != labels):
             raise AbstainError(
-                f"{sources['train']} must hold the samples and labels that were audited, got "
+                f"{source.train} must hold the samples and labels that were audited, got "
                 "others: audit it again"
             )
         return data

@@ -74,6 +74,7 @@ def show_recipe(
     import torch
 
     from abstain.data import fit_encoder
+    from abstain.data.source import Source
     from abstain.embed.backbones.names import NONE
     from abstain.embed.choice import BUDGET
     from abstain.models import default_model
@@ -81,10 +82,11 @@ def show_recipe(
     from abstain.training.sources import load_for, wanted_backbone
     from abstain.training.trial import budget_seconds, planned
 
-    sources = {"train": source, "test": None, "options": options}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seconds = budget_seconds(budget, device)
-    loaded = load_for(sources, wanted_backbone(recipe, None), budget=seconds or BUDGET)
+    loaded = load_for(
+        Source(source, options=options), wanted_backbone(recipe, None), budget=seconds or BUDGET
+    )
     data, backbone = loaded.data, loaded.backbone.name
     trial = planned(recipe, loaded, seconds)
     recipe = loaded.resolved(recipe)

@@ -220,7 +220,7 @@ def train(
         )
     if dry_run:
         if test is not None:
-            from abstain.data.source import divided
+            from abstain.data.forms import divided
 
             reading, _ = divided(reading, source, test)
         show_recipe(source, recipe, reading, budget, as_json=as_json)
@@ -253,12 +253,12 @@ def _resolve(
             remedy="leave {method} out, or name SOURCE instead",
             method=None,
         )
+    from abstain.data.source import Source
     from abstain.training.saving.run_folder import RunFolder
-    from abstain.training.sources import recalled
 
     about = RunFolder(from_).about()
-    sources = recalled(about["sources"])
-    if sources["train"] is None:
+    saved = Source.found_again(about["sources"])
+    if saved.train is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
     if about["recipe"]["model"] is None and "model" not in settings:
         raise AbstainError(
@@ -273,7 +273,7 @@ def _resolve(
         settings = {"model": None, **settings}  # it was one for what the other learns from
     recipe = Recipe.from_json({**about["recipe"], **settings})
     recipe.check_used(settings)
-    return recipe, sources["train"], test or sources["test"], {**sources["options"], **reading}
+    return recipe, saved.train, test or saved.test, {**saved.options, **reading}
 
 
 def _train(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,24 +13,21 @@ from abstain.data.cache import cache_folder
 from abstain.data.class_labels import settle
 from abstain.data.contract import LabeledData
 from abstain.data.features import are_numbers, with_features
+from abstain.data.forms import check_fitting, check_images
 from abstain.data.readers.builtin import BUILTIN, read_builtin
 from abstain.data.readers.image_folder import read_folder
 from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.readers.tabular import read_files, source_name
 from abstain.data.reading import MEMORY_BUDGET, Options
-from abstain.data.source import check_fitting, check_images
 from abstain.data.weights import is_weight_file, read_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
 
-Source: TypeAlias = object
-"""A name, a path, or data: arrays, a DataFrame, a torch or Hugging Face dataset, LabeledData."""
-
 
 @typed("label", "features", "ignore", "image_size")
 def load(
-    source: Source,
+    source: object,
     *,
     split: str = "train",
     label: str | None = None,
@@ -128,7 +124,7 @@ def load(
     return with_features(data, features) if has_numbers else data
 
 
-def splits(source: Source) -> tuple[str, ...]:
+def splits(source: object) -> tuple[str, ...]:
     """The splits that a source is known to have, without reading it.
 
     What lies on the hub is fetched for that; only splits with labels count.
@@ -156,7 +152,7 @@ def _ordered(found: dict[str, object] | dict[str, Path] | dict[str, list[Path]])
     return tuple(sorted(found, key=lambda name: order.index(name) if name in order else 9))
 
 
-def _is_name(source: Source) -> bool:
+def _is_name(source: object) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
@@ -188,7 +184,7 @@ def _column(argument: str, name: object) -> str:
     )
 
 
-def _read_named(source: Source, options: Options) -> LabeledData:
+def _read_named(source: object, options: Options) -> LabeledData:
     if isinstance(source, str):
         if source.startswith("hf:"):
             from abstain.data.readers.hub import read_hub
@@ -230,7 +226,7 @@ def _read_file(path: Path, options: Options) -> LabeledData:
     return read_files([path], options, name=source_name(path))
 
 
-def _read_object(source: Source, options: Options) -> LabeledData:
+def _read_object(source: object, options: Options) -> LabeledData:
     """Data that are already in memory, by their type."""
     from abstain.data.readers.arrays import read_arrays, read_frame, read_pair
 

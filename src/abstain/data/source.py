@@ -1,155 +1,140 @@
-"""Which options apply to which sources; the others are refused rather than ignored."""
+"""A source: what the user named, and how to read it; saved with a run, and loaded again.
+
+Goes in: names, paths or data in memory, and options of `load`. Comes out: `LabeledData`, with a
+test set where there is one. Begin with `Source.load`; `loading.py` reads one split.
+"""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from abstain.data.contract import LabeledData
-from abstain.data.features import are_numbers, is_feature_file
-from abstain.data.readers.builtin import BUILTIN
-from abstain.data.readers.splits import split_folders, table_files
-from abstain.data.weights import is_weight_file
-from abstain.errors import DataError
+import torch
 
-_IMAGE_OPTIONS = ("image_size", "skip_bad")
-_OPTIONS = ("label", "features", "ignore", "data_dir", *_IMAGE_OPTIONS)
-"""Options of `load` that apply only to some sources."""
+from abstain.data.contract import LabeledData
+from abstain.data.features import are_numbers, is_feature_file, name_of
+from abstain.data.forms import divided, fitting, with_absolute_paths
+from abstain.data.loading import load, splits
+from abstain.data.readers.builtin import BUILTIN
+from abstain.errors import AbstainError
 
 
 @dataclass(frozen=True)
-class _Form:
-    """A form that sources have."""
+class Source:
+    """What the user named, a test set beside it, and the options by which both are read.
 
-    about: str
-    takes: tuple[str, ...]
-
-
-_BUILT_IN = _Form("a built-in set, of which all is known", ("data_dir",))
-_FOLDER = _Form("a folder of images, whose classes are its sub-folders", _IMAGE_OPTIONS)
-_TABLE = _Form("a table", ("label", "features", "ignore", *_IMAGE_OPTIONS))
-_NPZ = _Form("arrays under their keys", ("label", "features"))
-_LABELLED_FRAME = _Form(
-    "a DataFrame with labels beside it", ("features", "ignore", *_IMAGE_OPTIONS)
-)
-_IN_MEMORY = _Form("data in memory without columns", ())
-_LOADED = _Form("which are read already", ())
-_INPUTS = {"text": "texts", "table": "numbers", "image": "images"}
-
-
-def check_fitting(source: object, options: Mapping[str, Any]) -> None:
-    """Raise for an option that does not apply to a source of this form.
-
-    >>> check_fitting("digits", {"label": "stars"})
-    Traceback (most recent call last):
-    abstain.errors.DataError: label must be left out for digits, a built-in set, of which all is \
-known, got 'stars'
-    """
-    form = _form(source)
-    for name in _given(options):
-        if name not in form.takes:
-            raise DataError(
-                f"must be left out for {_name(source)}, {form.about}, got {_shown(options[name])}",
-                argument=name,
-            )
-
-
-def check_images(data: LabeledData, options: Mapping[str, Any]) -> None:
-    """Raise for an option of images where there are none."""
-    for name in _given(options):
-        if name in _IMAGE_OPTIONS and data.kind != "image":
-            raise DataError(
-                f"must be left out for {data.name}, which holds {_INPUTS[data.kind]} and no "
-                f"images, got {_shown(options[name])}",
-                argument=name,
-            )
-
-
-def fitting(source: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that do not apply to a source of this form.
-
-    >>> fitting("digits", {"label": "stars", "split": "test"})
+    >>> Source("digits", options={"label": "stars"}).saved()
+    {'train': 'digits', 'test': None, 'options': {'label': 'stars'}}
+    >>> Source.found_again({"train": "digits", "test": None, "options": {"split": "test"}}).options
     {'split': 'test'}
     """
-    takes = _form(source).takes
-    return {
-        name: x
-        for name, x in options.items()
-        if name in takes
-        or name not in _OPTIONS
-        or (name == "features" and are_numbers(x))  # which any source may have
+
+    train: Any
+    """A name, a path, or data in memory; None for data in memory that a folder could not save."""
+    test: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those of `abstain.data.load`."""
+
+    def load(self, **options: Any) -> tuple[LabeledData, LabeledData | None]:  # noqa: ANN401
+        """The training data and, where there are any, those with right labels to look at.
+
+        Args:
+            **options: More of `abstain.data.load`.
+        """
+        options = {**self.options, **options}
+        if self.train is None:
+            raise AbstainError(
+                "must be given (data in memory also to resume), got none", argument="source"
+            )
+        test, features = self.test, options.get("features")
+        if are_numbers(features):  # of the source, not of a test
+            if test is not None:
+                raise AbstainError(
+                    f"must be left out where features are {name_of(features)}, got {test}",
+                    argument="test",
+                )
+            return load(self.train, **options), None
+        if (
+            test is None
+            and not isinstance(self.train, LabeledData)
+            and "test" in splits(self.train)
+        ):
+            test = self.train
+        of_train, of_test = (options, {}) if test is None else divided(options, self.train, test)
+        data = load(self.train, **of_train)
+        if isinstance(test, LabeledData | None):
+            return data, test
+        return data, _test_data(test, of_test, data)
+
+    def load_train(self, **options: Any) -> LabeledData:  # noqa: ANN401
+        """The training data alone.
+
+        Args:
+            **options: More of `abstain.data.load`.
+        """
+        return load(self.train, **{**self.options, **options})
+
+    def with_options(self, **options: Any) -> "Source":  # noqa: ANN401
+        """The same, with more options."""
+        return replace(self, options={**self.options, **options})
+
+    def saved(self) -> dict[str, Any]:
+        """Plain values, with which a folder finds the source again; data in memory are None."""
+        features = self.options.get("features")
+        if are_numbers(features) and not is_feature_file(features):
+            return {"train": None, "test": _name(self.test), "options": {}}
+        options = with_absolute_paths(self.options)
+        return {"train": _name(self.train), "test": _name(self.test), "options": options}
+
+    @classmethod
+    def found_again(cls, saved: Mapping[str, Any]) -> "Source":
+        """A saved source as it can be found here.
+
+        A folder of sets that this machine does not have is left out: sets are then looked for where
+        they are without one, and whether they are the same is for the caller to check. So are
+        options that have no effect on such a source.
+        """
+        train, test = saved["train"], saved.get("test")
+        named = [source for source in (train, test) if source is not None]
+        used = [fitting(source, saved["options"]) for source in named] or [saved["options"]]
+        # JSON has only lists.
+        options: dict[str, Any] = {}
+        for its in used:
+            options |= {name: tuple(x) if isinstance(x, list) else x for name, x in its.items()}
+        if not os.path.isdir(options.get("data_dir") or "."):  # noqa: PTH112
+            del options["data_dir"]
+        return cls(train, test, options)
+
+
+def image_size(data: LabeledData) -> tuple[int, int]:
+    """Height and width of the images."""
+    height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
+    return height, width
+
+
+def _test_data(test: object, options: Mapping[str, Any], data: LabeledData) -> LabeledData:
+    """A test set, read as the training data were."""
+    as_trained: dict[str, Any] = {
+        "classes": data.classes,
+        "categories": data.categories,
+        "texts": tuple(data.texts),
     }
+    if data.kind == "image" and not options.get("own_size"):  # as predict does
+        as_trained |= fitting(test, {"image_size": image_size(data)})
+    try:
+        split = "test" if "test" in splits(test) else "train"
+        return load(test, **{**options, **as_trained, "weights": None, "split": split})
+    except AbstainError as error:
+        if error.argument != "source":
+            raise
+        raise error.about("test") from error
 
 
-def divided(
-    options: Mapping[str, Any], first: object, second: object
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options that were given for two sources at once: for each those that apply to it.
-
-    What applies to neither stays with the first, to be refused there.
-
-    >>> divided({"label": "stars", "split": "test"}, "digits", "reviews.csv")
-    ({'split': 'test'}, {'label': 'stars', 'split': 'test'})
-    """
-    of_first, of_second = fitting(first, options), fitting(second, options)
-    refused = {name: x for name, x in options.items() if name not in of_second}
-    return {**refused, **of_first}, of_second
-
-
-def with_absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options whose files and folders are found from any folder.
-
-    >>> found = with_absolute_paths({"label": "stars", "features": "clip.npy", "data_dir": "sets"})
-    >>> found["label"], [os.path.isabs(found[name]) for name in ("features", "data_dir")]
-    ('stars', [True, True])
-    """
-    is_path: dict[str, Callable[[Any], bool]] = {
-        "data_dir": bool,
-        "cache_dir": bool,
-        "features": is_feature_file,
-        "weights": is_weight_file,
-    }
-    return {
-        name: os.path.abspath(x) if name in is_path and is_path[name](x) else x  # noqa: PTH100
-        for name, x in options.items()
-    }
-
-
-def _given(options: Mapping[str, Any]) -> list[str]:
-    return [name for name in _OPTIONS if options.get(name) not in (None, False, ())]
-
-
-def _shown(value: object) -> str:
-    return str(value) if isinstance(value, Path) else repr(value)
-
-
-def _name(source: object) -> str:
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    return "LabeledData" if isinstance(source, LabeledData) else "the source"
-
-
-def _form(source: object) -> _Form:
+def _name(source: object) -> str | None:
     if not isinstance(source, str | os.PathLike):
-        return _form_in_memory(source)
-    name = os.fspath(source)
-    if name in BUILTIN and isinstance(source, str):
-        return _BUILT_IN
-    path = Path(name).expanduser()
-    if not name.startswith("hf:") and path.is_dir():
-        return _TABLE if table_files(path) and not split_folders(path) else _FOLDER
-    return _NPZ if path.suffix.lower() == ".npz" else _TABLE
-
-
-def _form_in_memory(source: object) -> _Form:
-    if isinstance(source, LabeledData):
-        return _LOADED
-    has_labels = isinstance(source, tuple) and len(source) == 2
-    inputs = source[0] if isinstance(source, tuple) and has_labels else source
-    family = type(inputs).__module__.partition(".")[0]
-    if hasattr(source, "__arrow_c_stream__") or isinstance(source, dict):
-        return _TABLE  # of polars, of Arrow: where no reader takes it, that is what is wrong
-    if family not in ("pandas", "datasets"):
-        return _IN_MEMORY
-    return _LABELLED_FRAME if has_labels else _TABLE
+        return None
+    text = os.fspath(source)
+    if isinstance(source, str) and text in BUILTIN:  # also beside a folder of that name
+        return text
+    # A relative path must still be found when the run is taken up from elsewhere.
+    return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110

@@ -14,9 +14,9 @@ from abstain.data import Encoder, LabeledData, load
 from abstain.data.class_labels import settle
 from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.data.features import is_feature_file
+from abstain.data.forms import check_images, fitting
 from abstain.data.inputs import resident
 from abstain.data.readers.splits import canonical
-from abstain.data.source import check_images, fitting
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.predicting.predictions import Predictions, ScoreName

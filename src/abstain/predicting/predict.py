@@ -11,7 +11,7 @@ from typing import Any, get_args
 from abstain.arguments import typed
 from abstain.data import LabeledData, splits
 from abstain.data.features import are_numbers, name_of
-from abstain.data.source import divided
+from abstain.data.forms import divided
 from abstain.errors import AbstainError
 from abstain.predicting.finished_run import FinishedRun, HasTrained
 from abstain.predicting.predictions import Predictions, ScoreName

@@ -10,7 +10,8 @@ from pathlib import Path
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import Audit
-from abstain.data import load, splits
+from abstain.data import splits
+from abstain.data.source import Source
 from abstain.embed.backbones.names import NONE
 from abstain.errors import AbstainError
 from abstain.report import write_report
@@ -20,7 +21,6 @@ from abstain.review.export import to_be_dropped
 from abstain.review.sharing import share_decisions
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
-from abstain.training.sources import reading, recalled
 
 
 def retrain(folder: Path, place: Path) -> Audit:
@@ -33,15 +33,15 @@ def retrain(folder: Path, place: Path) -> Audit:
     share_decisions(folder)
     before = AuditFolder.open(folder)
     about = RunFolder(folder).about()
-    sources = recalled(before.summary["sources"])
+    source = Source.found_again(before.summary["sources"])
     place.mkdir(parents=True)
-    clean = place / f"corrected{default_suffix(str(sources['train']), before.summary['inputs'])}"
+    clean = place / f"corrected{default_suffix(str(source.train), before.summary['inputs'])}"
     written = export_cleaned(before, clean, "reviewed", dropped=to_be_dropped(folder))
     recipe = replace(Recipe.from_json(about["recipe"]), flip=0.0)
     test = None
-    if isinstance(sources["train"], str) and "test" in splits(sources["train"]):
+    if isinstance(source.train, str) and "test" in splits(source.train):
         own_size = recipe.backbone != NONE  # as the training data were read
-        test = load(sources["train"], **{**reading(sources), "split": "test", "own_size": own_size})
+        test = source.load_train(split="test", own_size=own_size)
     found = audit(clean, recipe, test=test, folder=place / "audit", **written.reading)
     write_report(found, place / "audit" / "report.html")
     write_before_after(compare(folder, place / "audit"), place / "audit" / PAGE)

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.auditing.folder import AuditFolder
-from abstain.data import Inputs, LabeledData, load
+from abstain.data import Inputs, LabeledData
 from abstain.data.inputs import release, take
+from abstain.data.source import Source
 from abstain.embed.backbones.names import NONE
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
@@ -27,7 +28,6 @@ from abstain.errors import AbstainError, DataError
 from abstain.review.pictures import SMALLEST, picture_of
 from abstain.review.same import Same
 from abstain.support.optional import require
-from abstain.training.sources import reading, recalled
 
 _log = logging.getLogger(__name__)
 _TEXT = 20_000
@@ -279,25 +279,24 @@ class Shown:
 
 def _load(audit: AuditFolder) -> LabeledData:
     """The data that were audited, as a person sees them: images in the size that they have."""
-    sources = audit.summary["sources"]
-    if sources["train"] is None:
+    source = Source.found_again(audit.summary["sources"])
+    if source.train is None:
         raise AbstainError(
             f"{audit.folder} is an audit of data in memory, of which there is nothing to show",
             remedy="open it in Python by abstain.review_labels, which has the data",
         )
-    options = reading(recalled(sources))
     if audit.summary["inputs"] == "image":
-        options = {**options, "image_size": None, "own_size": True}
+        source = source.with_options(image_size=None, own_size=True)
     try:
-        data = load(sources["train"], **options)
+        data = source.load_train()
     except DataError as error:
         raise AbstainError(
-            f"the data that were audited must be where they were, {sources['train']}; decisions "
+            f"the data that were audited must be where they were, {source.train}; decisions "
             f"are kept until they are. Got: {error}"
         ) from error
     audited, found = set(audit.weights.column("id").to_pylist()), set(data.ids)
     # Images that could not be read to the end were left out of the audit, and are still there.
-    same = audited <= found if options.get("skip_bad") else audited == found
+    same = audited <= found if source.options.get("skip_bad") else audited == found
     if not same or list(data.classes) != audit.summary["classes"]:
         raise _other_data(audit)
     release(data)  # a review is long, and is to see files that change

@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -14,10 +13,9 @@ import torch
 from accelerate import PartialState
 
 from abstain import noise
-from abstain.data import BUILTIN, Encoder, LabeledData, fit_encoder, load, splits
+from abstain.data import Encoder, LabeledData, fit_encoder, load
 from abstain.data.class_labels import spelt_alike
-from abstain.data.features import are_numbers, is_feature_file, name_of
-from abstain.data.source import divided, fitting, with_absolute_paths
+from abstain.data.source import Source, image_size
 from abstain.embed.backbones.names import (
     AUTO,
     NONE,
@@ -84,88 +82,6 @@ def wanted_backbone(recipe: Recipe, model: torch.nn.Module | None) -> str:
     return NONE if recipe.backbone == AUTO and has_network else recipe.backbone
 
 
-def load_sources(sources: Mapping[str, Any]) -> tuple[LabeledData, LabeledData | None]:
-    """The training data and, where there are any, those with right labels to look at."""
-    source, test, options = sources["train"], sources["test"], reading(sources)
-    if source is None:
-        raise AbstainError(
-            "must be given (data in memory also to resume), got none", argument="source"
-        )
-    features = options.get("features")
-    if are_numbers(features):  # of the source, not of a test
-        if test is not None:
-            raise AbstainError(
-                f"must be left out where features are {name_of(features)}, got {test}",
-                argument="test",
-            )
-        return load(source, **options), None
-    if test is None and not isinstance(source, LabeledData) and "test" in splits(source):
-        test = source
-    of_source, of_test = (options, {}) if test is None else divided(options, source, test)
-    data = load(source, **of_source)
-    if isinstance(test, LabeledData | None):
-        return data, test
-    as_trained: dict[str, Any] = {
-        "classes": data.classes,
-        "categories": data.categories,
-        "texts": tuple(data.texts),
-    }
-    if data.kind == "image" and not options.get("own_size"):  # as predict does
-        as_trained |= fitting(test, {"image_size": image_size(data)})
-    try:
-        split = "test" if "test" in splits(test) else "train"
-        return data, load(test, **{**of_test, **as_trained, "weights": None, "split": split})
-    except AbstainError as error:
-        if error.argument != "source":
-            raise
-        raise error.about("test") from error
-
-
-def image_size(data: LabeledData) -> tuple[int, int]:
-    """Height and width of the images."""
-    height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
-    return height, width
-
-
-def reading(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """How sources are to be read, as options of `abstain.data.load`; JSON has only lists."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in sources["options"].items()}
-
-
-def remembered(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """The sources as a folder can remember them: names and paths; data in memory are None."""
-
-    def name(source: object) -> str | None:
-        if not isinstance(source, str | os.PathLike):
-            return None
-        text = os.fspath(source)
-        if isinstance(source, str) and text in BUILTIN:  # also beside a folder of that name
-            return text
-        # A relative path must still be found when the run is taken up from elsewhere.
-        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
-
-    features = sources["options"].get("features")
-    if are_numbers(features) and not is_feature_file(features):
-        return {"train": None, "test": name(sources["test"]), "options": {}}
-    options = with_absolute_paths(sources["options"])
-    return {"train": name(sources["train"]), "test": name(sources["test"]), "options": options}
-
-
-def recalled(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Remembered sources as they can be found here.
-
-    A folder of sets that this machine does not have is forgotten: sets are then looked for where
-    they are without one, and whether they are the same is for the caller to check. So is what an
-    earlier version of abstain took and passed over.
-    """
-    known = [source for source in (sources["train"], sources.get("test")) if source is not None]
-    used = [fitting(source, sources["options"]) for source in known] or [sources["options"]]
-    options = {name: x for its in used for name, x in its.items()}
-    if not os.path.isdir(options.get("data_dir") or "."):  # noqa: PTH112
-        del options["data_dir"]
-    return {**sources, "options": options}
-
-
 def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseManifest | None]:
     """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
     if not recipe.flip:
@@ -215,8 +131,7 @@ class Prepared:
     test: LabeledData | None
     backbone: Choice
     """By what images and texts, also those of a table, are seen."""
-    sources: Mapping[str, Any]
-    """What the user named, and how to read it."""
+    source: Source
     manifest: NoiseManifest | None = None
     """What was planted."""
 
@@ -258,12 +173,12 @@ class Prepared:
 
 
 def load_for(
-    sources: Mapping[str, Any], backbone: str, *, budget: float = BUDGET, show: bool = False
+    source: Source, backbone: str, *, budget: float = BUDGET, show: bool = False
 ) -> Prepared:
     """The data of a training, as its backbone needs them; nothing is planted.
 
     Args:
-        sources: What the user named, and how to read it.
+        source: What the user named, and how to read it.
         backbone: A name, `auto` or `none`.
         budget: Seconds that the features may take, where a backbone is chosen.
         show: Show progress: bars on a terminal, a line a minute in a log.
@@ -271,8 +186,7 @@ def load_for(
     check_name(backbone)
     backbone = found_from_anywhere(backbone)
     choice = Choice(backbone, "" if backbone == NONE else "named")
-    own_size = {} if backbone == NONE else {"own_size": True}
-    data, test = load_sources({**sources, "options": {**sources["options"], **own_size}})
+    data, test = source.load(**({} if backbone == NONE else {"own_size": True}))
     if data.kind == "table" and not data.texts and backbone not in (AUTO, NONE):
         raise AbstainError(
             f"must be left out for {data.name}, which holds numbers, got {backbone}",
@@ -281,12 +195,12 @@ def load_for(
     if backbone == AUTO:
         choice = choose(data, budget=budget, show=show)
         if choice.name == NONE and data.kind == "image":
-            data, test = load_sources(sources)
-    return Prepared(data=data, test=test, backbone=choice, sources=sources)
+            data, test = source.load()
+    return Prepared(data=data, test=test, backbone=choice, source=source)
 
 
 def prepare(
-    sources: Mapping[str, Any],
+    source: Source,
     recipe: Recipe,
     backbone: str,
     state: PartialState,
@@ -297,14 +211,14 @@ def prepare(
     """Load data and plant errors; and the recipe, with all filled in that follows from the data.
 
     Args:
-        sources: What the user named, and how to read it.
+        source: What the user named, and how to read it.
         recipe: Not resolved yet.
         backbone: A name, `auto` or `none`.
         state: The processes that train together.
         budget: Seconds that the features may take, where a backbone is chosen.
         show: Show progress: bars on a terminal, a line a minute in a log.
     """
-    clean = by_all(partial(load_for, sources, backbone, budget=budget, show=show), state)
+    clean = by_all(partial(load_for, source, backbone, budget=budget, show=show), state)
     # Each timed the backbones by its own clock, which may leave out another one.
     clean = replace(clean, backbone=agreed(lambda: clean.backbone, state))
     recipe = clean.resolved(recipe)

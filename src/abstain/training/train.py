@@ -12,6 +12,7 @@ from accelerate import PartialState
 
 from abstain.arguments import typed
 from abstain.data import LabeledData
+from abstain.data.source import Source
 from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
 from abstain.training.plan import set_up
@@ -21,7 +22,6 @@ from abstain.training.saving.run_folder import RunFolder, began_with
 from abstain.training.sources import (
     check_options,
     prepare,
-    recalled,
     recipe_or_default,
     wanted_backbone,
 )
@@ -88,7 +88,7 @@ def train(
     seconds = budget_seconds(budget, state.device)
     place = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
     about = _about(place, state) if resume else None
-    sources: dict[str, Any] = {"train": source, "test": test, "options": options}
+    named = Source(source, test, options)
     if about is None:
         if place is not None:
             place.check_new()
@@ -96,10 +96,10 @@ def train(
         asked = asked if backbone is None else replace(asked, backbone=backbone)
     else:
         asked = Recipe.from_json(about["recipe"])
-        sources = sources if source is not None else recalled(about["sources"])
+        named = named if source is not None else Source.found_again(about["sources"])
     _check_network(asked, model)
     prepared, resolved = prepare(
-        sources,
+        named,
         asked,
         wanted_backbone(asked, model),
         state,

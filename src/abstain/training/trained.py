@@ -20,9 +20,6 @@ from abstain.training.recipe import Recipe
 from abstain.training.saving.checkpoint import CheckpointFolder
 from abstain.training.saving.history import History
 from abstain.training.saving.run_folder import RunFolder
-from abstain.training.sources import (
-    remembered,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +172,7 @@ def run_once(
     if place and not resumed and state.is_main_process:
         place.begin(
             recipe=recipe,
-            sources=remembered(prepared.sources),
+            sources=prepared.source.saved(),
             data=prepared.data,
             encoder=setup.task.encoder,
             manifest=prepared.manifest,
