@@ -72,7 +72,7 @@ def drive(address, keys, pause):
         found = page.evaluate(read)
         page.click("#again")
         began = time.monotonic()
-        page.wait_for_selector("#hint:has-text('Judged again')", timeout=60_000)
+        page.wait_for_selector("#hint:has-text('Ranked again')", timeout=60_000)
         again = time.monotonic() - began
         browser.close()
     return np.array(found), again

@@ -4,7 +4,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 import pytest
-from review_browser import opened, serving
 from starlette.testclient import TestClient
 
 from abstain import Recipe
@@ -13,6 +12,7 @@ from abstain.review.app import make_app
 from abstain.review.session import Session
 
 from audits import FLIPPED, write_images, write_texts
+from review_browser import opened, serving
 
 PLAIN = Recipe(epochs=8, warm_up=1)
 BROWSER = next(

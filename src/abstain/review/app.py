@@ -42,8 +42,9 @@ from abstain.review.training import Retraining, page_of
 _MODULES = [
     f"{name}.js"
     for name in (
-        "page", "state", "server", "sample", "single", "trail", "deciding", "grid", "figures",
-        "panels",
+        "page", "state", "server", "sample", "table", "looks", "single", "search", "trail", "links",
+        "deciding", "recent", "grid", "figures", "filter", "ends", "panels", "dialog", "keys",
+        "kept", "markdown",
     )
 ]  # fmt: skip
 _FILES = {

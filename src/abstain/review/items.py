@@ -130,9 +130,11 @@ class Items(Standing):
             )
             if standing is not None and standing.who != unseen_by:
                 standing = None
+        row = self.row.get(entry.id)
         return {
             **vars(entry),
-            "row": self.row.get(entry.id),
+            "row": row,
+            "given": None if row is None else self.classes[int(self.queue.given[row])],
             "before": entry.before and entry.before._asdict(),
             "after": entry.after and entry.after._asdict(),
             "holds": self.store.decisions.can_undo(entry.seq),

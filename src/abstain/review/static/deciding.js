@@ -4,8 +4,14 @@ import { get, post } from "./server.js";
 import { at, complain, current, page, refuse, say } from "./state.js";
 import { watch } from "./figures.js";
 import { fillGrid } from "./grid.js";
+import { visit } from "./links.js";
+import { inWords, recent } from "./recent.js";
 import { show, standing } from "./single.js";
 import { forget, forth } from "./trail.js";
+
+// Whoever was away from the page meanwhile did not look at the sample all the time.
+document.addEventListener("visibilitychange", () => { for (const item of [...page.trail, ...page.tiles]) item.since = undefined; });
+const seconds = (item, of) => (item.since === undefined ? null : Math.round((performance.now() - item.since) / 100 / of) / 10);
 
 export async function decide(answers, { advance = true } = {}) {
   say("");
@@ -17,22 +23,25 @@ export async function decide(answers, { advance = true } = {}) {
     item.before = item.decided;
     item.decided = { kind, label: label ?? null, who: page.who, pending: true };
     page.unsaved.add(item.row);
-    return { row: item.row, kind, label, version: item.version };
+    return { row: item.row, kind, label, version: item.version, seconds: seconds(item, answers.length) };
   });
+  const group = { items: answers.map(({ item }) => item), words: inWords(answers), entries: null };
+  page.done.push(group);
   if (advance) forth(); else show();
-  page.saved = save(answers, { answers: decided, mode, who: page.who }, page.saved);
+  recent();
+  page.saved = save(answers, { answers: decided, mode, who: page.who }, page.saved, group);
   await page.saved;
 }
 
 // One after the other, so that the last one saved is the last one decided.
-async function save(answers, body, before) {
+async function save(answers, body, before, group) {
   try {
     const { entries } = await post("decide", body, before);
     for (const entry of entries) {
       const found = answers.find(({ item }) => item.row === entry.row);
       if (found) found.item.decided = { ...entry.after, seq: entry.seq, who: entry.who };
     }
-    if (body.who === page.who) page.done.push(entries);
+    group.entries = entries;
     complain(null);
   } catch (error) {
     const invalid = new Map((error.invalid ?? []).map(({ row, error: why }) => [row, why]));
@@ -42,10 +51,14 @@ async function save(answers, body, before) {
       refuse(item.id, invalid.get(item.row) ?? error.message);
       refresh(item);
     }
-    if (left.length) await save(left, { ...body, answers: body.answers.filter(({ row }) => !invalid.has(row)) }, null);
+    group.items = left.map(({ item }) => item);
+    group.words = inWords(left);
+    if (left.length) await save(left, { ...body, answers: body.answers.filter(({ row }) => !invalid.has(row)) }, null, group);
+    else page.done = page.done.filter((one) => one !== group);
   }
   answers.forEach(({ item }) => page.unsaved.delete(item.row));
   standing();
+  recent();
   watch();
 }
 
@@ -59,15 +72,20 @@ async function refresh(item) {
 
 export const choose = (kind, label) => { const item = current(); if (item && !page.waiting) decide([{ item, kind, label }]); };
 
-// My last decision of this visit, however many labels it was of; never that of another.
-export async function undo() {
+// A decision of mine of this visit, the last one unless another is named, however many labels it was of.
+export async function undo(group = page.done.at(-1)) {
   await page.saved;
-  const last = page.done.pop();
-  if (!last) return say("Nothing of this visit to undo: older decisions are in the log.");
-  try { await undoEntries(last.map((entry) => entry.seq)); } catch (error) { return complain(error); }
-  const place = page.trail.findLastIndex((item) => item.row === last[0].row);
-  if (place >= 0 && !page.grid) page.place = place;
-  if (page.grid) fillGrid(); else if (current()) show(); else forth();
+  if (!group || !page.done.includes(group)) return say("Nothing of this visit to undo: older decisions are in the log.");
+  try { await undoEntries(group.entries.map((entry) => entry.seq)); } catch (error) { return complain(error); }
+  await (page.grid ? fillGrid(group.items.map((item) => item.row)) : showAgain(group.items[0]));
+  say(`Undone: ${group.words}.`);
+}
+
+async function showAgain(item) {
+  const place = page.trail.findLastIndex((one) => one.row === item.row);
+  if (place < 0) return visit(item.row);
+  page.place = place;
+  show();
 }
 
 // Any entries of the log; what holds then may be the decision of another.
@@ -77,9 +95,11 @@ export async function undoEntries(seqs) {
     for (const item of page.trail) if (item.row === entry.row) item.decided = entry.standing;
   }
   say("");
-  page.done = page.done.map((group) => group.filter(({ seq }) => !seqs.includes(seq))).filter((group) => group.length);
+  const left = (group) => !group.entries || group.entries.some(({ seq }) => !seqs.includes(seq));
+  page.done = page.done.filter(left);
   forget();
   standing();
+  recent();
   watch();
 }
 

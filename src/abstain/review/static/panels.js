@@ -1,53 +1,37 @@
-// What opens over the page: filters, the log, people, what was gained, notes, keys.
+// What opens over the page: the log, the team, results, export, notes, instructions, keys.
 
 import { get, post } from "./server.js";
-import { count, fill, foreign, make, percent } from "./sample.js";
+import { count, foreign, make, percent, small } from "./sample.js";
 import { at, complain, page } from "./state.js";
 import { note, undoEntries } from "./deciding.js";
+import { close, field, open } from "./dialog.js";
+import { downloads } from "./ends.js";
 import { watch } from "./figures.js";
-import { setFilter, setPerson } from "./page.js";
+import { recall, remember } from "./kept.js";
+import { ACTIONS, change, isOwn, keyOf, named, plainKey, restoreKeys } from "./keys.js";
+import { addressOf } from "./links.js";
+import { markdown } from "./markdown.js";
+import { renew, setFilter, setPerson } from "./page.js";
 
-export const close = () => { if (at("dialog").open) at("dialog").close(); };
+const answered = (answer) => (answer === null ? make("i", {}, "nothing") : answer.kind === "label" ? foreign(answer.label) : make("i", {}, answer.kind));
 
-function open(title, ...body) {
-  at("dialog-title").textContent = title;
-  fill(at("dialog-body"), ...body);
-  if (!at("dialog").open) at("dialog").showModal();
+function changeOf(entry) {
+  if (entry.mode === "note") return make("i", {}, "note");
+  const whose = entry.mode !== "undo" ? "" : entry.whose === entry.who ? "undid: " : ["undid ", foreign(`${entry.whose}’s`), ": "];
+  // Before the first decision, what held is the label as given.
+  const before = entry.before === null && entry.given !== undefined ? [make("span", { class: "note" }, "given "), foreign(entry.given)] : answered(entry.before);
+  return [whose, before, " → ", entry.after === null ? make("i", {}, "open") : answered(entry.after)];
 }
 
-const field = (words, input) => make("label", { class: "field" }, make("span", {}, words), input);
-const select = (id, options, value) => {
-  const made = make("select", { id }, options.map(([key, words]) => make("option", { value: key }, words)));
-  made.value = value ?? "";
-  return made;
-};
-
-export function showFilter() {
-  if (page.mode === "verify") {
-    return open("Filter", make("p", {}, "A random sample is taken as it comes: there is nothing to choose."));
-  }
-  const { classes } = page.about, status = page.status ?? { pairs: [], people: [] };
-  const named = classes.map((name, k) => [String(k), name]);
-  const given = select("filter-given", [["", "any class"], ...named], page.filter.given);
-  const proposed = select("filter-proposed", [["", "any class"], ...named], page.filter.proposed);
-  const state = select("filter-state", [["open", "open"], ["decided", "decided"], ["unsure", "unsure"], ["drop", "to be dropped"], ["skip", "skipped"], ["any", "any"]], page.filter.state ?? "open");
-  const by = select("filter-by", [["", "anybody or nobody"], ["second", "others, not me: a second opinion"], ["disputes", "several who disagree"], ...status.people.map((name) => [`person:${name}`, name])], page.filter.by);
-  const least = make("input", { id: "filter-least", type: "number", min: 0, max: 100, step: "any", value: 100 * (page.filter.least ?? 0) });
-  const most = make("input", { id: "filter-most", type: "number", min: 0, max: 100, step: "any", value: 100 * (page.filter.most ?? 1) });
-  const pairs = make("div", { class: "pairs" }, status.pairs.slice(0, 12).map(([i, j, n]) => make("button", { type: "button", onclick: () => setFilter({ given: String(i), proposed: String(j) }) },
-    make("b", { class: "given" }, foreign(classes[i])), " → ", make("b", { class: "proposed" }, foreign(classes[j])), ` ${count(n)}`)));
-  const apply = () => {
-    const filter = { given: given.value, proposed: proposed.value, state: state.value, by: by.value, least: Number(least.value) / 100, most: Number(most.value) / 100 };
-    // Whoever looks at what others judged looks at labels that are decided.
-    if (filter.by && filter.state === "open") filter.state = "any";
-    setFilter(filter);
-  };
-  open("Filter", make("div", { class: "fields" }, field("given as", given), field("proposed as", proposed), field("P(wrong), %, from", least), field("to", most), field("state", state), field("judged by", by)),
-    make("p", { class: "bar" }, make("button", { class: "main", onclick: apply }, "Show these"), make("button", { onclick: () => setFilter({}) }, "All open labels, worst first")),
-    status.pairs.length ? make("h3", {}, "Most frequent pairs among flagged labels") : "", pairs);
+function logLine(entry, renewed) {
+  const isPicture = page.about.kind === "image" && entry.row !== null;
+  const sample = entry.row === null ? foreign(entry.id) : make("a", { href: addressOf(entry.row), class: "id" }, foreign(entry.id));
+  return make("li", { class: entry.holds ? "" : "undone" },
+    isPicture ? small({ row: entry.row, id: entry.id, version: entry.version }, page.about) : "",
+    make("div", {}, make("p", {}, make("span", { class: "what" }, changeOf(entry)), entry.note ? ` “${entry.note}”` : ""),
+      make("p", { class: "when" }, sample, " · ", foreign(entry.who), ` · ${entry.at.replace("T", " ").slice(0, 16)} UTC`, entry.seconds === null ? "" : ` · ${entry.seconds} s`)),
+    entry.holds ? make("button", { onclick: async () => { await undoEntries([entry.seq]).catch(complain); renewed(); } }, "Undo") : make("i", { class: "note" }, "undone"));
 }
-
-const shown = (answer) => (answer === null ? make("i", {}, "nothing") : answer.kind === "label" ? foreign(answer.label) : make("i", {}, answer.kind));
 
 export async function showLog() {
   const list = make("ol", { class: "log" });
@@ -57,36 +41,46 @@ export async function showLog() {
     const { entries } = await get("log", { before: oldest, unseen_by: page.filter.by === "second" ? page.who : null });
     oldest = entries.at(-1)?.seq ?? oldest;
     more.hidden = entries.length < 50;
-    list.append(...entries.map((entry) => make("li", { class: entry.holds ? "" : "undone" },
-      make("span", { class: "when" }, `${entry.at.replace("T", " ").slice(0, 16)} UTC`), " ", foreign(entry.who), " ", make("span", { class: "id" }, foreign(entry.id)), " ",
-      entry.mode === "note" ? make("i", {}, "note") : [entry.mode === "undo" ? [entry.whose === entry.who ? "undid: " : ["undid ", foreign(`${entry.whose}’s`), ": "]] : "", shown(entry.before), " → ", shown(entry.after)], entry.note ? ` “${entry.note}”` : "",
-      entry.holds ? make("button", { onclick: async () => { await undoEntries([entry.seq]).catch(complain); showLog(); } }, "Undo") : make("i", {}, " undone"))));
+    list.append(...entries.map((entry) => logLine(entry, showLog)));
   };
   more.onclick = () => load().catch(complain);
   await load().catch(complain);
-  open("Log", make("p", { class: "note" }, "Every decision, the newest first. Anything can be undone, whoever made it and whenever; the log says who undid it."), list, more);
+  const empty = list.children.length ? "" : make("p", { class: "note" }, "No decision yet.");
+  open("Log", make("p", { class: "note" }, "Every decision, the newest first. Anything can be undone, whoever made it and whenever; the log says who undid it."), list.children.length ? list : "", empty, more);
 }
 
 const points = (x) => (x === null || x === undefined ? "–" : `${(100 * x).toFixed(1)}%`);
+const heads = (...words) => make("thead", {}, make("tr", {}, words.map((x) => (x ? make("th", { scope: "col" }, x) : make("td")))));
 
-export async function showMore() {
-  const status = page.status ?? { agreements: [], disputes: 0, people: [] };
-  const people = status.agreements.length
-    ? make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ["people", "both judged", "agree", "Cohen’s κ"].map((x) => make("th", { scope: "col" }, x)))),
+function team(status) {
+  const by = Object.entries(status.decided_by ?? {}).sort((a, b) => b[1] - a[1]);
+  return [make("h3", {}, "Team"),
+    by.length ? make("table", { class: "plain" }, heads("who", "labels decided"), make("tbody", {}, by.map(([who, number]) => make("tr", {}, make("th", { scope: "row" }, foreign(who)), make("td", {}, count(number)))))) : make("p", { class: "note" }, "Nobody has decided a label yet."),
+    status.agreements.length ? make("table", { class: "plain" }, heads("two people", "both judged", "agree", "Cohen’s κ"),
       make("tbody", {}, status.agreements.map((x) => make("tr", {}, make("td", {}, foreign(x.people.join(", "))), make("td", {}, count(x.both)), make("td", {}, percent(x.alike / x.both)), make("td", {}, x.kappa === null ? "–" : x.kappa.toFixed(2))))))
-    : make("p", { class: "note" }, "Nobody has judged a label that another judged too. Filter by “others, not me” to give a second opinion.");
-  const gain = await get("gain").catch(() => null);
-  const body = [make("h3", {}, "People"), people,
+      : make("p", { class: "note" }, "Nobody has judged a label that another judged too. Filter by “others, not me” to give a second opinion."),
     status.disputes ? make("p", {}, `${count(status.disputes)} in dispute. `, make("button", { onclick: () => setFilter({ by: "disputes", state: "any" }) }, "Settle them")) : ""];
-  if (gain) {
-    body.push(make("h3", {}, "Before and after"), make("table", { class: "plain" },
-      make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, "before"), make("th", { scope: "col" }, "after"))),
-      make("tbody", {}, gain.rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.what), make("td", {}, row.is_count ? count(row.before) : points(row.before)), make("td", {}, row.is_count ? count(row.after) : points(row.after)))))));
-    body.push(make("p", { class: "note" }, gain.trouble ? `The training ended: ${gain.trouble}` : gain.note));
-    if (gain.page) body.push(make("p", {}, make("a", { href: "/before-after", target: "_blank", rel: "noopener" }, "The page to show to others: before and after")));
-    if (page.about.trains) body.push(make("p", { class: "bar" }, make("button", { class: "main", disabled: gain.running, onclick: async () => { await post("retrain").catch(complain); watch(); showMore(); } }, gain.running ? `Training: ${gain.step}` : "Train on the corrected labels")));
-  }
-  open("People, and what was gained", ...body, make("h3", {}, "Out"), make("pre", {}, `abstain export ${page.about.folder} --to corrected --out corrected.csv`));
+}
+
+function results(gain) {
+  if (!gain) return "";
+  const figure = (row, x) => (row.is_count ? count(x) : points(x));
+  return [make("h3", {}, "Before and after"), make("table", { class: "plain" }, heads("", "before", "after"),
+    make("tbody", {}, gain.rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.what), make("td", {}, figure(row, row.before)), make("td", {}, figure(row, row.after)))))),
+    make("p", { class: "note" }, gain.trouble ? `The training ended: ${gain.trouble}` : gain.note),
+    gain.page && make("p", {}, make("a", { href: "/before-after", target: "_blank", rel: "noopener" }, "The page to show to others: before and after")),
+    page.about.trains && make("p", { class: "bar" }, make("button", { class: "main", disabled: gain.running, onclick: async () => { await post("retrain").catch(complain); watch(); showTeam(); } }, gain.running ? `Training: ${gain.step}` : "Train on the corrected labels"))];
+}
+
+export async function showTeam() {
+  const gain = await get("gain").catch(() => null);
+  open("Team and results", ...team(page.status ?? { agreements: [], disputes: 0, people: [] }), ...[results(gain)].flat());
+}
+
+export function showExport() {
+  const { folder } = page.about;
+  open("Export", downloads(), make("p", { class: "note" }, "Each is also written to ", make("code", {}, foreign(`${folder}/exports/`)), ", where its paths are right. In a terminal, with more to choose from:"),
+    make("pre", {}, `abstain export ${folder} --to corrected --out corrected.csv`));
 }
 
 // Kept when it is left, in whatever way: by a button, a key, a click elsewhere, or with the page.
@@ -110,10 +104,34 @@ export function showPerson() {
   name.select();
 }
 
+export function showInstructions() {
+  open("Instructions", make("div", { class: "prose" }, ...markdown(page.about.instructions)));
+  remember("instructions", page.about.instructions);
+}
+
+// Once for everybody, and again when they change.
+export function offerInstructions() {
+  at("open-instructions").hidden = !page.about.instructions;
+  if (page.about.instructions && recall("instructions") !== page.about.instructions) showInstructions();
+}
+
 export function showHelp() {
-  const keys = [["a", "accept what is proposed"], ["k", "keep the label as given"], ["0 … 9", "choose the class with that key"], ["/", "type the name of a class, Enter"],
-    ["u", "unsure"], ["d", "drop the sample"], ["s", "skip: come back later"], ["z", "undo"], ["← →", "back and forth"], ["n", "note"],
-    ["m", "all like this one, in the grid"], ["e", "enlarge the picture"], ["r", "Verify: reveal what the audit says"], ["g", "grid, and back"], ["f", "filter"], ["l", "log"], ["i", "people, gain"],
-    ["x, space", "grid: select all, or one"]];
-  open("Keys", make("dl", { class: "keys" }, keys.map(([key, what]) => make("div", {}, make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)))));
+  const said = make("p", { class: "note", role: "status" }, "Press a key’s button, then the key that you want instead.");
+  const lines = Object.entries(ACTIONS).map(([action, [, words]]) => {
+    const press = make("button", { class: "key", "aria-label": `${words}: key ${named(keyOf(action))}, change` }, make("kbd", {}, named(keyOf(action))));
+    press.addEventListener("click", () => { press.firstChild.textContent = "…"; said.textContent = `Which key for: ${words}? Escape leaves it.`; });
+    press.addEventListener("keydown", (event) => {
+      if (press.firstChild.textContent !== "…" || ["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
+      event.preventDefault(); event.stopPropagation();
+      const refused = event.key === "Escape" ? "" : change(action, plainKey(event));
+      press.firstChild.textContent = named(keyOf(action));
+      press.setAttribute("aria-label", `${words}: key ${named(keyOf(action))}, change`);
+      said.textContent = refused ?? `${named(keyOf(action))}: ${words}.`;
+      renew();
+    });
+    return make("div", {}, make("dt", {}, press), make("dd", {}, words));
+  });
+  const fixed = [["0 … 9", "the class with that digit, also in the grid"], ["space", "grid: select; with Shift a range"], ["arrows", "grid: move; with Shift select"]];
+  open("Keys", said, make("dl", { class: "keys" }, lines, fixed.map(([key, words]) => make("div", {}, make("dt", {}, make("kbd", {}, key)), make("dd", {}, words)))),
+    make("p", { class: "bar" }, make("button", { onclick: () => { restoreKeys(); renew(); showHelp(); }, disabled: !isOwn() }, "As they were")));
 }

@@ -1,6 +1,7 @@
 // A sample as a person looks at it. Everything from the data is set as text, never as markup.
 
 import { pictureOf } from "./server.js";
+import { table, value } from "./table.js";
 
 export function make(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -53,19 +54,6 @@ function marked(text, marks) {
   return [...parts, points.slice(end).join("")];
 }
 
-const value = (x) => (x === null || x === undefined ? "missing" : typeof x === "number" ? Number(x.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }) : String(x));
-
-function table(columns, classes, item) {
-  const usual = columns.some((column) => "given" in column);
-  const head = make("tr", {}, make("td"), make("th", { scope: "col" }, "this row"),
-    usual && make("th", { scope: "col" }, "usual in ", foreign(classes[item.given])),
-    usual && item.other !== item.given && make("th", { scope: "col" }, "usual in ", foreign(classes[item.other])));
-  return make("div", { class: "scroll" }, make("table", { class: "row" }, make("thead", {}, head), make("tbody", {}, columns.map((column) =>
-    make("tr", { class: column.odd ? "odd" : "" }, make("th", { scope: "row" }, foreign(column.name)), make("td", {}, foreign(value(column.value))),
-      usual && make("td", {}, foreign(value(column.given))),
-      usual && item.other !== item.given && make("td", {}, foreign(value(column.proposed))))))));
-}
-
 // What is shown large; `ready` resolves once it is to be seen.
 export function large(item, about) {
   if (about.kind === "image") {
@@ -75,10 +63,10 @@ export function large(item, about) {
     image.ready.then(() => { if (image.classList.contains("broken")) why(item, shown.querySelector("figcaption")); });
     return [shown, image.ready];
   }
-  const prose = (of) => make("blockquote", { class: "text", dir: "auto" }, of.text ? marked(of.text, of.marks || []) : "missing");
+  const prose = (of) => make("blockquote", { class: "text", dir: "auto", tabindex: 0 }, of.text ? marked(of.text, of.marks || []) : "missing");
   const shown = about.kind === "text"
     ? prose(item)
-    : make("div", { class: "mixed" }, item.texts.map((of) => make("section", {}, make("h3", {}, foreign(of.name)), prose(of))),
+    : make("div", { class: "mixed" }, item.texts.map((of) => make("section", {}, make("h2", {}, foreign(of.name)), prose(of))),
       item.columns.length > 0 && table(item.columns, about.classes, item));
   return [shown, Promise.resolve()];
 }

@@ -4,24 +4,34 @@ import { get } from "./server.js";
 import { fill, foreign, large, make, percent, picture, small } from "./sample.js";
 import { at, current, page } from "./state.js";
 import { choose, undo } from "./deciding.js";
+import { open } from "./dialog.js";
 import { alike } from "./grid.js";
+import { keyOf, named } from "./keys.js";
+import { addressOf } from "./links.js";
+import * as looks from "./looks.js";
+import { chooser } from "./search.js";
 import { back, forth } from "./trail.js";
 import { showNote } from "./panels.js";
 
-function keyOf(k, place) {
+const DIGITS = 10; // classes that have one
+
+function digitFor(k, place) {
   if (page.about.keys) return page.about.keys[k];
-  return place < 10 ? String((place + 1) % 10) : null;
+  return place < DIGITS ? String((place + 1) % DIGITS) : null;
 }
+
+// With more classes than digits, a blind choice is by name alone: any ten of them would lead.
+const byName = (item) => item.hidden && page.about.classes.length > DIGITS;
 
 function listed(item) {
   if (item.proposals && !item.hidden) return item.proposals;
-  return page.about.classes.slice(0, 10).map((_, k) => [k, null]);
+  return byName(item) ? [] : page.about.classes.map((_, k) => [k, null]);
 }
 
 export function digit(key) {
   const item = current();
   if (!item) return false;
-  const place = listed(item).findIndex(([k], n) => keyOf(k, n) === key);
+  const place = listed(item).findIndex(([k], n) => digitFor(k, n) === key);
   if (place < 0) return false;
   choose("label", page.about.classes[listed(item)[place][0]]);
   return true;
@@ -33,34 +43,57 @@ function share(p) {
   return make("span", { class: "share", "aria-hidden": "true" }, part);
 }
 
+const cap = (action) => make("kbd", { "aria-hidden": "true" }, named(keyOf(action)));
+
 function option(item, k, p, place) {
-  const key = keyOf(k, place), name = page.about.classes[k];
+  const digit = digitFor(k, place), name = page.about.classes[k];
   const isGiven = k === item.given && !item.hidden, isProposed = k === item.proposed && !item.hidden;
-  const keys = [key && make("kbd", {}, key), isProposed && make("kbd", {}, "a"), isGiven && make("kbd", {}, "k")];
+  const keys = [digit && make("kbd", { "aria-hidden": "true" }, digit), isProposed && cap("accept"), isGiven && cap("keep")];
   const chosen = item.decided?.kind === "label" && item.decided.label === name;
+  const by = (item.said ?? []).filter((one) => one.label === name).map((one) => one.who);
+  const tag = by.length ? foreign(by.join(", ")) : isGiven ? "as given" : isProposed && "proposed";
   return make("button", {
     class: `option${isGiven ? " given" : ""}${isProposed ? " proposed" : ""}${chosen ? " chosen" : ""}`,
-    "aria-pressed": chosen ? "true" : "false",
-    onclick: () => choose("label", name),
+    "aria-pressed": chosen ? "true" : "false", onclick: () => choose("label", name),
   }, make("span", { class: "keys" }, keys), make("span", { class: "class" }, foreign(name)),
-    isGiven && make("span", { class: "tag" }, "as given"), isProposed && !isGiven && make("span", { class: "tag" }, "proposed"),
+    tag && make("span", { class: "tag" }, tag),
     p !== null && share(p), p !== null && make("span", { class: "p" }, percent(p)));
+}
+
+let blindBox = null; // kept from one sample to the next, with the focus in it
+function choices(item) {
+  const place = at("choices");
+  at("type").hidden = byName(item);
+  if (byName(item)) {
+    blindBox ??= chooser("Search a class by its name", (name) => choose("label", name), { open: true, id: "blind-name" });
+    if (blindBox.parentNode !== place) fill(place, blindBox);
+    return;
+  }
+  const within = place.contains(document.activeElement);
+  fill(place, ...listed(item).map(([k, p], n) => option(item, k, p, n)));
+  if (within) place.querySelector("button")?.focus({ preventScroll: true });
 }
 
 export function show() {
   const item = current();
   if (!item) return;
-  item.hidden = item.blind && !item.revealed;
+  item.hidden = Boolean(item.blind && !item.revealed);
+  item.since ??= performance.now();
   at("single").classList.remove("empty");
+  looks.begin();
   const [shown, ready] = large(item, page.about);
   fill(at("stage"), shown);
+  if (page.about.kind === "image") looks.look();
   fill(at("id"), foreign(item.id));
-  fill(at("choices"), ...listed(item).map(([k, p], place) => option(item, k, p, place)));
+  at("id").title = item.id;
+  fill(at("faults"), (item.hidden ? [] : item.faults ?? []).map((words) => make("span", { class: "badge" }, words)));
+  choices(item);
   fill(at("near"));
   actions(item);
   standing();
   if (!item.hidden) like(item);
   ready.then(() => requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (page.about.kind === "image") looks.look();
     document.body.dataset.row = item.row;
     if (performance.getEntriesByName("key", "mark").length) {
       performance.measure("next", "key");
@@ -72,13 +105,20 @@ export function show() {
 // Words in place of a sample, and only what leads away from here.
 export function blank(...words) {
   at("single").classList.add("empty");
-  fill(at("choices")); fill(at("near")); at("standing").textContent = ""; at("id").textContent = "";
-  fill(at("actions"), button("z", "Undo", undo)); fill(at("moves"), button("←", "Back", back));
+  fill(at("choices")); fill(at("near")); fill(at("faults")); at("standing").textContent = ""; at("id").textContent = "";
+  put("actions", button("undo", "Undo", () => undo())); put("moves", button("back", "Back", back));
   fill(at("stage"), make("div", { class: "done" }, ...words));
 }
 
-export function button(key, words, action, extra = {}) {
-  return make("button", { onclick: action, ...extra }, make("kbd", {}, key), ...[words].flat());
+export function button(action, words, onclick, extra = {}) {
+  return make("button", { onclick, "data-action": action, ...extra }, cap(action), ...[words].flat());
+}
+
+// Buttons made anew for the next sample; whoever pressed one by Enter has it under the finger still.
+function put(id, ...buttons) {
+  const focused = at(id).contains(document.activeElement) ? document.activeElement.dataset.action : null;
+  fill(at(id), ...buttons);
+  if (focused) (at(id).querySelector(`[data-action="${focused}"]`) ?? at(id).querySelector("button"))?.focus({ preventScroll: true });
 }
 
 export const accept = () => { const item = current(); if (item && !item.hidden) choose("label", page.about.classes[item.proposed]); };
@@ -86,40 +126,58 @@ export const keep = () => { const item = current(); if (item && !item.hidden) ch
 
 function actions(item) {
   const doubted = item.proposed !== item.given;
-  fill(at("actions"),
-    !item.hidden && doubted && button("a", ["Accept ", foreign(page.about.classes[item.proposed])], accept, { class: "by-thumb proposed" }),
-    !item.hidden && button("k", ["Keep ", foreign(page.about.classes[item.given])], keep, { class: `by-thumb given${doubted ? "" : " alone"}` }),
-    button("u", "Unsure", () => choose("unsure")), button("d", "Drop", () => choose("drop"), { title: "Take the sample out of the data set" }),
-    button("s", "Skip", () => choose("skip")), button("z", "Undo", undo));
-  fill(at("moves"),
-    button("←", "Back", back), button("→", "Forth", forth),
-    button("n", item.note ? "Note ✎" : "Note", () => showNote(item)),
-    page.mode === "fix" && button("m", "All like this one", () => alike(item)),
-    page.about.kind === "image" && button("e", "Enlarge", () => enlarge(item)),
-    item.hidden && button("r", "Reveal what the audit says", () => reveal(item)));
+  put("actions",
+    !item.hidden && doubted && button("accept", ["Accept ", foreign(page.about.classes[item.proposed])], accept, { class: "by-thumb proposed" }),
+    !item.hidden && button("keep", ["Keep ", foreign(page.about.classes[item.given])], keep, { class: `by-thumb given${doubted ? "" : " alone"}` }),
+    button("unsure", "Unsure", () => choose("unsure")), button("drop", "Drop", () => choose("drop"), { title: "Take the sample out of the data set" }),
+    button("skip", "Skip", () => choose("skip")), button("undo", "Undo", () => undo()));
+  put("moves",
+    button("back", "Back", back), button("next", "Next", forth),
+    button("note", item.note ? "Note ✎" : "Note", () => showNote(item)),
+    button("enlarge", "Enlarge", () => enlarge(item)),
+    page.mode === "fix" && button("alike", "All like this one", () => alike(item)),
+    page.about.kind === "image" && [button("brighter", "Brighter", looks.brighter), button("turn", "Turn", looks.turn)],
+    item.blind && !item.revealed && button("reveal", "Reveal what the audit says", () => reveal(item)));
 }
+
+const WHAT = { unsure: "unsure", drop: "to be dropped", skip: "skipped" };
+const answered = ({ kind, label }) => make("b", {}, kind === "label" ? foreign(label) : WHAT[kind]);
 
 export function standing() {
   const item = current(), place = at("standing");
   if (!item || at("single").classList.contains("empty")) return;
+  if (item.said?.length) {
+    const lines = item.said.map((one) => make("li", {}, foreign(one.who), ": ", answered(one), one.note && [" – ", foreign(one.note)]));
+    return fill(place, make("ul", { class: "said", "aria-label": "Who said what" }, lines));
+  }
   if (!item.decided) { place.textContent = item.note ? `Note: ${item.note}` : ""; return; }
-  const { kind, label, who, pending } = item.decided;
-  const what = { label: "", unsure: "unsure", drop: "to be dropped", skip: "skipped" }[kind];
-  fill(place, "Decided: ", kind === "label" ? make("b", {}, foreign(label)) : make("b", {}, what),
-    who ? " by " : "", who ? foreign(who) : "", pending ? " (saving …)" : "", item.note ? ` · ${item.note}` : "");
+  const { who, pending } = item.decided;
+  fill(place, "Decided: ", answered(item.decided), who ? " by " : "", who ? foreign(who) : "", pending ? " (saving …)" : "", item.note ? ` · ${item.note}` : "");
 }
 
 // Of a row, the columns that are unusual for its class tell most.
 export const telling = (item) => (item.columns ?? []).filter((column) => column.odd).map((column) => column.name);
+
+// A small sample, which leads to itself.
+const linked = (item) => (sample) => make("a", { href: addressOf(sample.row), class: "sample", "aria-label": `sample ${sample.id}` }, small(sample, page.about, telling(item)));
+
+function neighbours(item, group) {
+  const { classes } = page.about;
+  if (group.class === null) {
+    return make("section", {}, make("h2", {}, "near duplicates"), make("div", { class: "strip" }, group.samples.map((sample) =>
+      make("div", {}, linked(item)(sample), make("span", { class: "tag" }, foreign(classes[sample.given]))))));
+  }
+  return make("section", {}, make("h2", {}, "most alike in ", make("b", { class: group.class === item.given ? "given" : "proposed" }, foreign(classes[group.class])),
+    page.mode === "fix" && make("button", { class: "plain", "aria-label": `All like these, given as ${classes[group.class]}`, onclick: () => alike(item, group.class) }, "All like these")),
+    make("div", { class: "strip" }, group.samples.map(linked(item))));
+}
 
 async function like(item) {
   await new Promise((resume) => setTimeout(resume, 60)); // whoever is faster does not look at these
   if (current() !== item) return;
   const found = await get("near", { row: item.row }).catch(() => []);
   if (current() !== item) return;
-  fill(at("near"), ...found.map((group) => make("section", {},
-    make("h3", {}, "most alike in ", make("b", { class: group.class === item.given ? "given" : "proposed" }, foreign(page.about.classes[group.class]))),
-    make("div", { class: "strip" }, group.samples.map((sample) => small(sample, page.about, telling(item)))))));
+  fill(at("near"), ...found.map((group) => neighbours(item, group)));
 }
 
 export async function reveal(item) {
@@ -127,9 +185,9 @@ export async function reveal(item) {
   if (current() === item) show();
 }
 
+// Alone on the screen: a picture by its pixels, all of a text, all columns.
 export function enlarge(item) {
-  at("dialog-title").textContent = item.id;
-  fill(at("dialog-body"), make("div", { class: "zoom" }, picture(item, 2048)));
+  const isPicture = page.about.kind === "image";
+  open(item.id, make("div", { class: "zoom", role: "region", tabindex: 0, "aria-label": "The sample, enlarged" }, isPicture ? picture(item, 2048) : large(item, page.about)[0]));
   at("dialog").classList.add("full");
-  at("dialog").showModal();
 }

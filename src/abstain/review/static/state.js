@@ -5,7 +5,7 @@ import { Refused } from "./server.js";
 export const page = {
   about: null, who: "", mode: "fix", filter: {}, status: null,
   trail: [], place: -1, ahead: [], waiting: false, // one at a time
-  grid: false, like: null, chosen: new Set(), tiles: [], // many at once
+  grid: false, like: null, likeOf: null, chosen: new Set(), tiles: [], // many at once
   done: [], saved: Promise.resolve(), // my decisions of this visit, for undo
   visit: Math.random().toString(36).slice(2), // of this page, as a person may have another
   unsaved: new Set(), // rows of decisions that are not saved yet

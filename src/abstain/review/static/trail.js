@@ -1,11 +1,11 @@
 // One label after the other: what comes next, and the way back.
 
 import { get, onTrouble, postLast } from "./server.js";
-import { count, fill, make, preload } from "./sample.js";
+import { fill, make, preload } from "./sample.js";
 import { at, complain, current, page, say, wait } from "./state.js";
+import { nothing } from "./ends.js";
 import { fillGrid } from "./grid.js";
 import { blank, show } from "./single.js";
-import { setFilter } from "./page.js";
 
 const AHEAD = 12; // items that are fetched ahead
 let fetching = null;
@@ -15,7 +15,7 @@ let turn = 0; // of two restarts at once only the last goes on
 
 export function asked(n) {
   const without = new Set([...page.trail.slice(-30), ...page.ahead].map((item) => item.row).concat(...page.unsaved));
-  return { who: page.who, visit: page.visit, mode: page.mode === "verify" ? "verify" : null, count: n, without: [...without].join(","), like: page.like, ...page.filter };
+  return { who: page.who, visit: page.visit, mode: page.mode === "verify" ? "verify" : null, count: n, without: [...without].join(","), like: page.like, of: page.like === null ? null : page.likeOf, ...page.filter };
 }
 
 export async function refill() {
@@ -26,7 +26,7 @@ export async function refill() {
     const known = new Set(page.ahead.map((item) => item.row));
     page.ahead.push(...found.items.filter((item) => !known.has(item.row)));
     ended = found.items.length === 0;
-    held = ended && page.mode === "fix" && (page.filter.state ?? "open") === "open" ? found.left : 0;
+    held = ended && (page.filter.state ?? "open") === "open" ? found.held ?? 0 : 0;
     page.ahead.slice(0, AHEAD).forEach((item) => preload(item, page.about.kind));
   }).catch(complain).finally(() => { fetching = null; });
   return fetching;
@@ -60,7 +60,10 @@ export async function forth() {
       wait(false);
     }
     const next = page.ahead.shift();
-    if (!next) return nothing();
+    if (!next) { // keys must not decide what is no longer shown
+      page.place = page.trail.length;
+      return nothing(held);
+    }
     page.trail.push(next);
     page.place = page.trail.length - 1;
   }
@@ -72,16 +75,6 @@ export function back() {
   if (page.place <= 0 || page.waiting) return;
   page.place = Math.min(page.place, page.trail.length) - 1;
   show();
-}
-
-function nothing() {
-  const skipped = page.status?.skipped ?? 0;
-  page.place = page.trail.length; // keys must not decide what is no longer shown
-  blank(make("h2", {}, "Nothing left here."),
-    make("p", {}, held ? `Other people have the last ${count(held)} before them. What they leave comes back after ten minutes.`
-      : page.mode === "verify" ? "All that was drawn at random is answered." : "No label that fits the filter is open."),
-    held ? make("button", { onclick: () => restart() }, "Look again") : "",
-    skipped && page.mode === "fix" ? make("button", { onclick: () => setFilter({ state: "skip" }) }, `Look at ${count(skipped)} skipped`) : "");
 }
 
 onTrouble((why, about) => {
