@@ -131,7 +131,7 @@ def run(count, way):
         own.fit = timed("fit", own.fit)
         own.encode = timed("encode", own.encode)
         # Whatever would be chosen by its speed is named: both ways are to compute the same.
-        recipe = Recipe(epochs=EPOCHS, warm_up=1, precision="fp32", parts=1)
+        recipe = Recipe(epochs=EPOCHS, warm_up=1, precision="fp32")
         audited = timed("audit", audit)(data, recipe, backbone=BACKBONE, check=["labels"])
         epochs = [row["seconds"] for row in audited.trained.history.epochs]
         seconds["an epoch"] = median(epochs)

@@ -32,10 +32,10 @@ from abstain.noise import plant
 from abstain.scores.ledger import Ledger
 from abstain.training.loop.batches import Batches, Task
 from abstain.training.loop.loop import Loop
+from abstain.training.loop.step import layout_for
 from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import make_model
-from abstain.training.step_layout import fastest_layout
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
 TARGET_LOOP, TARGET_PLAIN = 1.05, 0.5
@@ -150,7 +150,7 @@ def main():
     data, test, encoder = noisy_digits(arguments.flip)
     inputs = encoder.encode(data)
     example = encoder.to_model(inputs[:BATCH])
-    layout = fastest_layout(make_model("mnist-cnn", encoder, 10, seed=0), example)
+    layout = layout_for("auto", device=example.device, batch=tuple(example.shape))
 
     ours = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
     nll = make_loop(data, encoder, inputs, layout, CrossEntropy, NoLedger())
@@ -166,14 +166,10 @@ def main():
         pipe.send(epoch)
         pipe.recv()
 
-    with ours.learner.parts, nll.learner.parts:
-        over_nll = ratio(
-            lambda _: ours.train_epoch(), lambda _: nll.train_epoch(), arguments.epochs
-        )
+    over_nll = ratio(lambda _: ours.train_epoch(), lambda _: nll.train_epoch(), arguments.epochs)
     # A loop of its own, so that both sides of this comparison begin untrained too.
     again = make_loop(data, encoder, inputs, layout, Objective, Ledger(len(data)))
-    with again.learner.parts:
-        over_plain = ratio(lambda _: again.train_epoch(), plain_epoch, arguments.epochs)
+    over_plain = ratio(lambda _: again.train_epoch(), plain_epoch, arguments.epochs)
     pipe.send(None)
     plain_accuracy = pipe.recv()
     plain.join()

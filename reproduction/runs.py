@@ -36,7 +36,7 @@ _COUNTED = (
 _SEEDS = ("seed_noise", "seed_init", "seed_order")
 # How a machine computes: recorded with a run, but not part of what was asked for. Runs of the paper
 # name their network, which learns from the inputs as they are: without backbone or augmentation.
-_MACHINE = ("precision", "memory_format", "parts", "model", "backbone", "finetune", "augment")
+_MACHINE = ("precision", "model", "backbone", "finetune", "augment")
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 
 

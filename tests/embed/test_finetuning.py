@@ -72,7 +72,7 @@ def source(tmp_path):
 
 
 def recipe(**changes):
-    settings = {"epochs": 3, "batch": 8, "precision": "fp32", "memory_format": "contiguous"}
+    settings = {"epochs": 3, "batch": 8, "precision": "fp32"}
     return Recipe.of("auto", finetune=True, **{**settings, **changes})
 
 
@@ -422,10 +422,11 @@ def test_texts_are_not_augmented(encoder_of_texts):
 
 @pytest.mark.gpu
 def test_a_gpu_trains_a_text_encoder(encoder_of_texts, tmp_path):
-    settings = recipe(precision="auto", memory_format="auto")
-    trained = train(reviews(), settings, backbone=encoder_of_texts, folder=tmp_path / "run")
+    trained = train(
+        reviews(), recipe(precision="auto"), backbone=encoder_of_texts, folder=tmp_path / "run"
+    )
     assert trained.recipe.precision == "bf16"
     texts = reviews()[0]
     here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
-    np.testing.assert_array_equal(here.confidence, there.confidence)
+    np.testing.assert_allclose(here.confidence, there.confidence, atol=1e-6)  # rounding of a GPU
     assert np.isfinite(here.confidence).all()

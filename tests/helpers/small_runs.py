@@ -19,8 +19,8 @@ from abstain.data import fit_encoder, load
 from abstain.scores.ledger import Ledger
 from abstain.training.loop.batches import Batches, Task, held_out_rows
 from abstain.training.loop.loop import Loop
+from abstain.training.loop.step import Layout
 from abstain.training.recipe import Recipe
-from abstain.training.step_layout import Layout
 from abstain.training.train import train
 
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -19,7 +19,7 @@ def test_an_optimiser_whose_methods_torch_wraps_in_another_way_stays_as_it_is(mo
 def test_an_audit_of_labels_loads_neither_the_compiler_of_torch_nor_what_it_brings(tmp_path):
     program = (
         "import sys; from abstain import audit, Recipe\n"
-        "recipe = Recipe.of('auto', epochs=1, parts=2)\n"
+        "recipe = Recipe.of('auto', epochs=1)\n"
         "audit(sys.argv[1], recipe, check=['labels'], folder=sys.argv[2])\n"
         "print(*({'torch._dynamo', 'torch._inductor', 'torch.distributed.tensor',\n"
         "         'sympy', 'scipy.stats'} & sys.modules.keys()))"

@@ -74,7 +74,7 @@ def test_an_audit_from_disk_gives_the_same_to_the_bit(reviews, monkeypatch):
     found = {}
     for budget in (1 << 30, 0):
         monkeypatch.setattr(encoder, "MEMORY_BUDGET", budget)
-        recipe = Recipe(epochs=2, warm_up=1, precision="fp32", parts=1)
+        recipe = Recipe(epochs=2, warm_up=1, precision="fp32")
         found[budget] = audit(source, recipe, check=["labels"])
         inputs = found[budget].trained.encoder.encode(found[budget].data)
         assert isinstance(inputs, torch.Tensor if budget else LazyEncoded)

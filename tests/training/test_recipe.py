@@ -68,8 +68,7 @@ def test_the_chosen_warm_up_leaves_an_epoch_for_the_loss(epochs):
     [
         ({"loss": "mse"}, "loss must be one of gamblers, nll, lq, small-stake, trusted, got 'mse'"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of"),
-        ({"memory_format": "odd"}, "memory_format must be one of"),
-        ({"parts": 0}, "parts must be auto, or a whole number from 1 on, got 0"),
+        ({"precision": "odd"}, "precision must be one of"),
         ({"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),
         ({"epochs": 2.5}, "epochs must be a whole number, at least 1, got 2.5"),
         ({"batch": -1}, "batch must be a whole number, at least 1, got -1"),

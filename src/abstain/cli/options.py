@@ -138,7 +138,7 @@ LearningRate: TypeAlias = Annotated[
 Precision: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Of the computation: auto (the fastest, measured), fp32, bf16 or fp16.",
+        help="Of the computation: auto (by device and size), fp32, bf16 or fp16.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -7,7 +7,6 @@ LossName: TypeAlias = Literal["gamblers", "nll", "lq", "small-stake", "trusted"]
 OptimizerName: TypeAlias = Literal["adam", "adamw", "sgd", "laprop"]
 ScheduleName: TypeAlias = Literal["constant", "cosine", "linear", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
-MemoryFormat: TypeAlias = Literal["auto", "contiguous", "channels-last"]
 StopName: TypeAlias = Literal["never", "analytical", "validation", "settled"]
 WarmUpEnd: TypeAlias = Literal["fixed", "held-out"]
 

@@ -22,6 +22,7 @@ from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.loop.batches import Task, make_task, normalisable
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.loop import Loop
+from abstain.training.loop.step import Layout, layout_for
 from abstain.training.methods import Precision
 from abstain.training.processes import agreed, by_all
 from abstain.training.recipe import Recipe
@@ -33,7 +34,6 @@ from abstain.training.sources import (
     warn_of_spellings,
     warn_of_values,
 )
-from abstain.training.step_layout import Layout, fastest_layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Setup:
 
     prepared: Prepared
     recipe: Recipe
-    """With what was measured: network, precision, memory format, parts, augmentation."""
+    """With the name of the network, the precision and the augmentation."""
     task: Task
     model: torch.nn.Module
     layout: Layout
@@ -87,7 +87,7 @@ def set_up(
     resumed: RunFolder | None = None,
     show: bool = False,
 ) -> Setup:
-    """Encode the data, build the network, and measure how a step is fastest.
+    """Encode the data and build the network.
 
     Args:
         prepared: The data.
@@ -111,14 +111,17 @@ def set_up(
     if state.is_main_process and state.device.type == "cpu" and recipe.model is None:
         warn_of_large_images(name, encoder)
     task = normalisable(task, model)
-    layout = agreed_layout(model, task, recipe, state)
+    layout = layout_for(
+        recipe.precision,
+        device=state.device,
+        batch=(task.training.size, *encoder.input_shape),
+        finetune=bool(recipe.finetune),
+    )
     augmentations = agreed_augmentations(task, recipe, state)
     recipe = replace(
         recipe,
         model=name,
         precision=cast("Precision", layout.precision),
-        memory_format="channels-last" if layout.channels_last else "contiguous",
-        parts=layout.parts,
         augment=augmentations,
     )
     return Setup(
@@ -215,25 +218,6 @@ def _outputs(model: torch.nn.Module, task: Task) -> int:
             f"must return logits of the shape (batch, outputs), got {got}", argument="model"
         )
     return outputs.shape[1]
-
-
-def agreed_layout(
-    model: torch.nn.Module, task: Task, recipe: Recipe, state: PartialState
-) -> Layout:
-    """The fastest layout as the main process measures it."""
-
-    def find() -> Layout:
-        sample = next(task.training.epoch(0))
-        inputs = task.encoder.to_model(sample.inputs)
-        parts = recipe.parts if state.num_processes == 1 else 1  # processes are parts enough
-        precision, memory_format = recipe.precision, recipe.memory_format
-        if recipe.finetune and state.device.type == "cuda":
-            # The fastest for EfficientNet-Lite2 on an H200, where to try all took over a minute.
-            precision = "bf16" if precision == "auto" else precision
-            memory_format = "channels-last" if memory_format == "auto" else memory_format
-        return fastest_layout(model.to(state.device), inputs, precision, memory_format, parts)
-
-    return agreed(find, state)
 
 
 def agreed_augmentations(task: Task, recipe: Recipe, state: PartialState) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from abstain import noise, theory
 from abstain.errors import AbstainError
@@ -13,7 +13,6 @@ from abstain.training.methods import (
     FINETUNE,
     METHODS,
     LossName,
-    MemoryFormat,
     OptimizerName,
     Precision,
     ScheduleName,
@@ -88,11 +87,7 @@ class Recipe:
     clip: float | None = None
     """Largest norm of the gradient."""
     precision: Precision = "auto"
-    """Auto is measured when the training begins, and what was chosen is recorded."""
-    memory_format: MemoryFormat = "auto"
-    """How images lie in memory; likewise. It changes how sums round, so a repetition needs it."""
-    parts: int | Literal["auto"] = "auto"
-    """How many parts of a batch a CPU computes side by side; likewise."""
+    """Auto follows from the device and the size of a batch, and what it is is recorded."""
     stop: StopName = "never"
     """Never before all epochs are done; at the plateau; by held-out labels; or, for an audit, where
     more would hardly change which label is worse than which."""
@@ -150,8 +145,6 @@ class Recipe:
                 raise AbstainError(f"must be one of {options}, got {value!r}", argument=name)
         for name in ("epochs", "batch", "patience"):
             _check(name, getattr(self, name), lambda x: _whole(x, 1), "a whole number, at least 1")
-        if self.parts != "auto":
-            _check("parts", self.parts, lambda x: _whole(x, 1), "auto, or a whole number from 1 on")
         _check("warm_up", self.warm_up, lambda x: _whole(x, 0), "a whole number, at least 0")
         for name in ("seed_noise", "seed_init", "seed_order"):
             # Seeds of epochs and processes are derived from these, and torch takes 63 bits.
@@ -368,7 +361,6 @@ _CHOICES = {
     "optimizer": OptimizerName,
     "schedule": ScheduleName,
     "precision": Precision,
-    "memory_format": MemoryFormat,
     "stop": StopName,
     "warm_up_ends": WarmUpEnd,
 }

@@ -233,7 +233,7 @@ def _fitted(
     def left() -> float:
         return agreed(lambda: trial.budget - (time.monotonic() - began), state)
 
-    # To decode all images and to measure layouts takes long by itself: not where it is in vain.
+    # To decode all images takes long by itself: not where it is in vain.
     rough = agreed(lambda: _rough_epoch(prepared), state)
     if rough * least > _SURELY * left():
         return _Misfit(rough, left())

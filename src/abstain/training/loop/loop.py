@@ -29,7 +29,7 @@ from abstain.training.loop.evaluation import (
     no_sums,
 )
 from abstain.training.loop.hooks import Hooks
-from abstain.training.loop.step import Learner
+from abstain.training.loop.step import Layout, Learner
 from abstain.training.objective.losses import Objective, make_objective
 from abstain.training.processes import Interrupted, InterruptFlag, add_up, gather, used_devices
 from abstain.training.recipe import Recipe
@@ -37,7 +37,6 @@ from abstain.training.saving.checkpoint import CheckpointFolder
 from abstain.training.saving.history import History, Row
 from abstain.training.saving.saver import Saver
 from abstain.training.saving.state import Position
-from abstain.training.step_layout import Layout
 
 LOOK_EVERY = 10
 
@@ -100,7 +99,7 @@ class Loop:
     def run(self) -> None:
         """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
         forked = torch.random.fork_rng(devices=used_devices(self.accelerator.device))
-        with InterruptFlag() as interrupted, forked, self.learner.parts:
+        with InterruptFlag() as interrupted, forked:
             if not self.saver.restore(self):
                 self.seed_epoch()
             while not self.position.outcome:
@@ -133,7 +132,7 @@ class Loop:
         device = self.accelerator.device
         seconds: list[float] = []
         self.learner.model.train()
-        with torch.random.fork_rng(devices=used_devices(device)), self.learner.parts:
+        with torch.random.fork_rng(devices=used_devices(device)):
             began = time.perf_counter()
             for batch in islice(self.task.training.epoch(0), 1 + timed):
                 self._step(self.hooks.on_batch(batch))
