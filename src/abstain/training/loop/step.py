@@ -20,8 +20,8 @@ from abstain.support.optimizers import SGD, Adam, AdamW
 from abstain.training.loop.batches import Batch
 from abstain.training.recipe import Recipe
 
-# Numbers in a batch from which the shorter arithmetic of bf16 outweighs the casting: two fifths of
-# the time at 50,000 × 1,280 on two cores (results/precision.json).
+# Numbers in a batch from which the shorter arithmetic of bf16 outweighs the casting: a third of the
+# time at 50,000 × 1,280 on two cores (results/precision.json).
 _MANY_NUMBERS = 2**19
 
 
@@ -74,7 +74,7 @@ def layout_for(
 def computes_bf16(device: torch.device) -> bool:
     """Whether a device has instructions for bf16, and need not imitate them."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
 
 
