@@ -34,6 +34,7 @@ from reviews import DIGITS, evidence_of, rest_figures
 from sklearn.metrics import average_precision_score, roc_auc_score
 from verdict import write
 
+from abstain.auditing.findings import Findings
 from abstain.review.queue import Queue
 from abstain.scores.verdict import judge
 
@@ -124,17 +125,17 @@ def seconds_to_rank(labels):
     given = rng.integers(0, CLASSES, labels)
     rival = (given + rng.integers(1, CLASSES, labels)) % CLASSES
     odds = np.clip(rng.normal(2, 2, labels), -4, 4)
-    queue = Queue(
-        evidence_of({"evidence": odds, "rival": rival, "accuracy": 0.8}), given, CLASSES, {}
-    )
+    evidence = evidence_of({"evidence": odds, "rival": rival, "accuracy": 0.8})
+    queue = Queue(judge(evidence, given, CLASSES))
     rows, wrong = queue.order[:DECISIONS], rng.random(DECISIONS) < 0.7
     answers = np.where(wrong, rival[rows], given[rows]).tolist()
     reviewed, spent = dict(zip(rows.tolist(), answers, strict=True)), []
     for _ in range(RUNS):
         began = time.perf_counter()
-        verdict = queue.judged(reviewed)
-        queue.rank(verdict)
-        queue.figures(verdict, [], None, None)
+        findings = Findings(verdict=judge(evidence, given, CLASSES, reviewed))
+        queue.rank(findings.verdict)
+        findings.as_json()
+        queue.ahead(findings.verdict, [])
         spent.append(time.perf_counter() - began)
     return round(float(np.median(spent)), 3)
 

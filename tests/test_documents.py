@@ -22,10 +22,10 @@ import verdict_page
 from cases import FOLDS
 from verdict_tables import Rows
 
-from abstain.auditing import measured
+from abstain.auditing import findings
 from abstain.embed import finetuning
 from abstain.embed.backbones import base as backbone
-from abstain.review import pictures, queue, same
+from abstain.review import leases, pictures, queue, same
 from abstain.scores import verdict
 from abstain.scores.curve import Learnt
 from abstain.training import augmentation, methods, recipe, trial
@@ -123,8 +123,8 @@ def figures():
             f"Their {verdict.CONFIDENCE:.0%} is how often they covered",
             f"with {verdict.CONFIDENCE:.0%} intervals |",
             f"with a {sampling['confidence']:.0%} interval; figures by class",
-            f"at most one in {WORDS[round(1 / measured._GAPS)]} is left out",
-            f"Fewer than {measured.ENOUGH} answers",
+            f"at most one in {WORDS[round(1 / findings._GAPS)]} is left out",
+            f"Fewer than {findings.ENOUGH} answers",
             f"after 200 worst-first reviews the {verdict.CONFIDENCE:.0%} interval of the rest "
             f"covers in about {np.mean(after):.0%} of the real cases",
             f"in the mean 200 worst-first reviews find {found['real'][1]:.0f} wrong labels instead "
@@ -134,15 +134,15 @@ def figures():
             f"have {min(sizes)} to {max(sizes):,} samples",
         ],
         "docs/review.md": [
-            f"After {measured.ENOUGH} answers",
+            f"After {findings.ENOUGH} answers",
             f"with a {sampling['confidence']:.0%} interval",
-            f"more than one in {WORDS[round(1 / measured._GAPS)]}",
+            f"more than one in {WORDS[round(1 / findings._GAPS)]}",
             f"in the last {queue.LAST} decisions",
             f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
             f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels; on the server "
             f"{seconds['1000000']:.1f} s for 10⁶ labels of {reranked['speed']['classes']} classes "
             f"and {reranked['speed']['decisions']:,} decisions)",
-            f"for {WORDS[round(queue.LEASE / 60)]} minutes",
+            f"for {WORDS[round(leases.LEASE / 60)]} minutes",
             f"(of more than {same.CHECKED:,}, some)",
             f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",
         ],

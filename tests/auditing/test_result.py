@@ -4,14 +4,12 @@ import json
 import re
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
 from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import COLUMNS
-from abstain.auditing.reviewed import hand_out, kept_answers, kept_sample
 from abstain.errors import AbstainError
 from abstain.report.to_check import export_sample
 from abstain.scores.sampling import draw
@@ -82,7 +80,7 @@ def test_a_verdict_that_knows_less_does_not_write_over_answers(found):
     found.with_reviewed({"1": truth["1"], "2": truth["2"]}).write(found.folder)
     with pytest.raises(AbstainError, match="with 1 such answer"):
         found.with_reviewed({"1": truth["1"]}).write(found.folder)
-    assert kept_answers(found.folder).answers == {"1": truth["1"], "2": truth["2"]}
+    assert AuditFolder(found.folder).answers().labels == {"1": truth["1"], "2": truth["2"]}
 
 
 def test_a_sample_goes_where_its_answers_go(found, tmp_path):
@@ -91,9 +89,8 @@ def test_a_sample_goes_where_its_answers_go(found, tmp_path):
     answer(path, truth_of(found))
     knows = found.with_reviewed(path)
     knows.write(tmp_path / "copy")
-    assert (
-        kept_sample(tmp_path / "copy", found.data.ids).rows.tolist() == knows.sample.rows.tolist()
-    )
+    copied = AuditFolder(tmp_path / "copy").sample(found.data.ids)
+    assert copied.rows.tolist() == knows.findings.sample.rows.tolist()
 
 
 def test_a_sample_of_other_data_is_refused(found):
@@ -103,8 +100,8 @@ def test_a_sample_of_other_data_is_refused(found):
 
 
 def test_all_labels_checked_is_the_truth(found):
-    ids = pa.array(list(found.data.ids))
-    sample = hand_out(found.folder, ids, found.verdict.wrong_probability, 150)
+    folder = AuditFolder(found.folder)
+    sample = folder.hand_out(list(found.data.ids), found.verdict.wrong_probability, 150)
     knows = found.with_reviewed(truth_of(found), sample=sample)
     rate = knows.noise_rate
     assert rate.low == rate.high == pytest.approx(found.detection.rate)

@@ -30,7 +30,7 @@ def test_the_headline_is_the_estimate(digits):
 @pytest.mark.parametrize(("high", "top"), [(0.01, 0.02), (0.02, 0.05), (0.6, 0.75), (0.99, 1.0)])
 def test_the_scale_ends_beyond_the_interval(digits, monkeypatch, high, top):
     rate = Interval(value=high / 2, low=0.0, high=high)
-    monkeypatch.setitem(digits.__dict__, "measured", rate)
+    monkeypatch.setitem(digits.findings.__dict__, "measured", rate)
     assert headline(digits).top == top
 
 

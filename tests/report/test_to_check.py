@@ -34,9 +34,9 @@ def test_data_in_memory_are_checked_by_their_ids(tmp_path):
     found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3, folder=tmp_path / "audit")
     export_sample(AuditFolder.open(tmp_path / "audit"), tmp_path / "to-check.csv", 20)
     rows = rows_of(tmp_path / "to-check.csv")
-    assert list(rows[0]) == ["id", "given_label", "checked_label"]
+    assert list(rows[0]) == ["id", "given_label", "checked_label", "unsure_or_drop"]
     answer(tmp_path / "to-check.csv", {row["id"]: row["given_label"] for row in rows})
-    assert found.with_reviewed(tmp_path / "to-check.csv").checked == 20
+    assert found.with_reviewed(tmp_path / "to-check.csv").findings.verified.counted == 20
 
 
 def test_answers_are_not_written_over(found, tmp_path):

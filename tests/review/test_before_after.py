@@ -15,6 +15,7 @@ from abstain.review.session import Session
 from abstain.review.training import next_folder
 
 from audits import HOSTILE
+from review_client import decide, settled, upcoming
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_the_figures_are_those_of_both_audits_and_of_the_log(gained):
     assert found.decided == {"changed": wrong, "kept": 60 - wrong, "dropped": 1, "unsure": 0}
     right = lines["labels that are right, by the truth"]
     assert right.after > right.before + 0.1
-    rate = lines["noise rate that an audit of them estimates"]
+    rate = lines["noise rate, estimated by each of both audits"]
     assert rate.after.low <= rate.after.value <= rate.after.high
     assert rate.after.value < rate.before.value
     (both,) = found.agreements
@@ -56,6 +57,26 @@ def test_the_figures_are_those_of_both_audits_and_of_the_log(gained):
     for example in found.examples:
         assert example.given != example.corrected
         assert example.corrected == ("good", "bad")[int(example.id) % 2]
+
+
+def test_thirty_right_corrections_never_raise_the_rate(texts, page):
+    """Both sides know the same decisions: what was found wrong was so before, too."""
+    true = np.asarray(pq.read_table(texts / "ledger.parquet").column("true"))
+    told = []
+    with page(texts) as client:
+        session = client.session
+        for _ in range(30):
+            (item,) = upcoming(client, count=1)
+            decide(client, item["row"], session.classes[true[item["row"]]])
+            settled(client)
+            gain = client.get("/api/gain").json()["rows"]
+            line = next(x for x in gain if x["what"] == "noise rate, by the decisions")
+            told.append((line["before"], line["after"]))
+        wrong = session.findings.found_wrong
+    assert wrong > 20
+    before, after = np.array(told).T
+    assert (after < before).all()
+    np.testing.assert_allclose((before - after)[-1], wrong / len(true))
 
 
 def test_the_page_is_whole_safe_and_served(gained, page):

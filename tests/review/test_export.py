@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import kept_answers
 from abstain.cli import main
 from abstain.data import load
 from abstain.errors import AbstainError
@@ -120,7 +119,7 @@ def test_label_studio_gets_decisions_as_annotations_and_gives_them_back(reviewed
     tasks[0]["annotations"] = [{"result": [{**tasks[0]["predictions"][0]["result"][0]}]}]
     (tmp_path / "back.json").write_text(json.dumps(tasks))
     assert run("audit", "--resume", reviewed.folder, "--reviewed", tmp_path / "back.json") == 0
-    assert len(kept_answers(reviewed.folder).answers) in (2, 3)
+    assert len(AuditFolder(reviewed.folder).answers().labels) in (2, 3)
     (tmp_path / "empty.json").write_text("[]")
     with pytest.raises(AbstainError, match="must hold annotations"):
         read_label_studio(tmp_path / "empty.json")
@@ -155,14 +154,15 @@ def test_export_and_audit_know_what_the_page_decided(reviewed, tmp_path, capsys)
 def test_ids_that_look_like_formulas_come_back_as_they_were(tmp_path):
     import torch
 
-    from abstain.auditing.reviewed import checked_answers
+    from abstain.auditing.answers import Answer, checked_answers
     from abstain.data import LabeledData
 
     data = LabeledData(
         inputs=torch.zeros(2, 1), given=torch.tensor([0, 1]), classes=("=a", "b"), kind="table",
         ids=("=1+1", "-2"),
     )  # fmt: skip
-    assert checked_answers({"'=1+1": "'=a", "-2": "b"}, data) == {"=1+1": "=a", "-2": "b"}
+    found = checked_answers({"'=1+1": "'=a", "-2": "b"}, data.ids, data.classes)
+    assert found == {"=1+1": Answer("label", "=a"), "-2": Answer("label", "b")}
 
 
 def test_cells_of_a_sample_to_check_are_no_formulas(tmp_path):

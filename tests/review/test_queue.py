@@ -5,6 +5,7 @@ import numpy as np
 from abstain.auditing.folder import AuditFolder
 from abstain.review.queue import DECIDED, Filter, Queue
 from abstain.scores.evidence import Evidence
+from abstain.scores.verdict import judge
 
 from review_client import decide, settled, upcoming
 
@@ -21,14 +22,14 @@ def two_pairs():
         memorised=0.0,
         abstention=np.full_like(odds, np.nan),
     )
-    return Queue(evidence, given, 4, {}), {k: (0, 3)[k % 2] for k in range(20)}
+    return Queue(judge(evidence, given, 4)), {k: (0, 3)[k % 2] for k in range(20)}
 
 
 def test_again_ranks_open_labels_by_the_decisions_on_their_pair():
     queue, answers = two_pairs()
     queue.state[list(answers)] = DECIDED
     assert queue.next(Filter(), "ann", 4)[0] == [20, 21, 22, 23]
-    queue.rank(queue.judged(answers))
+    queue.rank(judge(queue.evidence, queue.given, 4, answers))
     assert queue.next(Filter(), "ann", 4)[0] == [21, 23, 25, 27]
     assert queue.doubt(21) > queue.doubt(20)
     assert queue.next(Filter(given=0), "ann", 2)[0] == [20, 22]
@@ -39,7 +40,7 @@ def test_again_ranks_open_labels_by_the_decisions_on_their_pair():
 def test_decided_labels_keep_a_place_among_all_for_those_who_look_back():
     queue, answers = two_pairs()
     queue.state[list(answers)] = DECIDED
-    queue.rank(queue.judged(answers))
+    queue.rank(judge(queue.evidence, queue.given, 4, answers))
     assert queue.next(Filter(state="decided"), "ann", 3)[0] == [1, 3, 5]
     every, left = queue.next(Filter(state="any"), "ann", 80)
     assert left == 80

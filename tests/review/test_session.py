@@ -6,7 +6,7 @@ Tests of session.py, and of standing.py, which it builds on.
 import pytest
 
 from abstain.auditing.audit import audit
-from abstain.auditing.reviewed import kept_answers
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.review.session import Session
 
@@ -25,7 +25,7 @@ def test_a_decision_is_kept_and_advances(photos, page):
     with page(photos) as client:  # and on where one stopped
         assert upcoming(client)[0]["id"] == second["id"]
         assert settled(client)["decided"] == 1
-    assert kept_answers(photos).answers == {first["id"]: label}
+    assert AuditFolder(photos).answers().labels == {first["id"]: label}
 
 
 def test_undo_gives_the_label_back_days_later(photos, page):

@@ -2,7 +2,6 @@
 
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import kept_answers
 
 from review_client import decide, settled, upcoming
 
@@ -13,7 +12,7 @@ def test_an_answer_that_was_undone_leaves_the_file_of_answers(photos, page):
         (entry,) = decide(client, first["row"], "dark")
         settled(client)
         client.post("/api/undo", json={"seqs": [entry["seq"]], "who": "ann", "request": "u"})
-    assert kept_answers(photos).answers == {}
+    assert AuditFolder(photos).answers().labels == {}
 
 
 def test_answers_from_elsewhere_are_taken_into_the_log(photos, page):

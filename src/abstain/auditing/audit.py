@@ -17,15 +17,11 @@ import torch
 from torch import Tensor
 
 from abstain.arguments import typed
+from abstain.auditing.answers import Answer, Answers, read_answers
 from abstain.auditing.faults import check_names, faults_of
-from abstain.auditing.result import Audit, detected
-from abstain.auditing.reviewed import (
-    Kept,
-    kept_answers,
-    kept_sample,
-    read_answers,
-    rows_of,
-)
+from abstain.auditing.findings import Findings
+from abstain.auditing.folder import AuditFolder
+from abstain.auditing.result import Audit
 from abstain.checks.found import Ints
 from abstain.data import LabeledData
 from abstain.data.features import are_numbers
@@ -41,7 +37,6 @@ from abstain.scores.evidence import (
 )
 from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
-from abstain.scores.verdict import judge
 from abstain.support.wording import many, some
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
@@ -67,7 +62,7 @@ def audit(
     budget: float | str | None = None,
     test: object = None,
     check: Sequence[str] | None = None,
-    reviewed: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    reviewed: Mapping[str, str | Answer] | str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     show: bool = False,
@@ -191,23 +186,21 @@ def _verdict(
 ) -> Audit:
     """From evidence to a judgement of every label."""
     given = data.given.numpy()
-    place = None if folder is None else Path(folder)
-    kept = Kept() if place is None else kept_answers(place)
-    verdict = judge(evidence, given, data.num_classes, rows_of(kept.answers, data))
-    # True labels may be looked at only where they are the labels before errors were planted.
-    was_planted = trained and trained.recipe.flip and data.true is not None
+    kept = None if folder is None else AuditFolder(folder)
+    answers = Answers() if kept is None else kept.answers()
+    sample = None if kept is None else kept.sample(data.ids)
     return Audit(
         data=data,
-        verdict=verdict,
+        findings=Findings.knowing(answers, evidence, given, data.classes, data.ids, sample),
         duplicates=disagreeing_duplicates(prints, given),
-        detection=detected(verdict, data) if was_planted else None,
         trained=trained,
         held_out=held_out,
         sources=sources,
         seconds=time.monotonic() - began,
-        folder=place,
-        sample=None if place is None else kept_sample(place, data.ids),
-        kept=kept,
+        folder=None if folder is None else Path(folder),
+        answers=answers,
+        # True labels may be looked at only where they are the labels before errors were planted.
+        is_planted=bool(trained and trained.recipe.flip and data.true is not None),
         test=None if test is None else test.as_shown,
     )
 

@@ -62,7 +62,7 @@ def _is_like_a_guess(audit: "Audit", held_out: HeldOut) -> bool:
 
 
 def _what_it_is(audit: "Audit") -> str:
-    reviewed = len(audit.kept.answers)
+    reviewed = audit.findings.reviewed
     what = "the labels alone"
     if reviewed:
         what = f"the labels and {many(reviewed, 'reviewed one')}"
@@ -74,11 +74,14 @@ def _what_it_is(audit: "Audit") -> str:
 
 def _what_to_do(audit: "Audit") -> str:
     size = min(_TO_CHECK, len(audit.data))
-    if audit.sample is not None and audit.folder is not None:
+    sample, verified = audit.findings.sample, audit.findings.verified
+    if sample is not None and audit.folder is not None:
+        without = verified.unsure + verified.dropped
+        unclear = f" ({without:,} more without a class)" if without else ""
         return (
-            f"A sample of {many(len(audit.sample.rows), 'label')} was drawn; checked so far: "
-            f"{audit.checked:,}, from the top and in a file that holds no others. From "
-            f"{audit.enough} on they measure the rate: abstain audit --resume "
+            f"A sample of {many(len(sample.rows), 'label')} was drawn; checked so far: "
+            f"{verified.counted:,}{unclear}, from the top and in a file that holds no others. From "
+            f"{verified.enough} on they measure the rate: abstain audit --resume "
             f"{quote(str(audit.folder))} --reviewed FILE"
         )
     to_know = f"To know the rate to within about 5 points, check {size} labels"

@@ -1,34 +1,79 @@
-"""What a finished audit left in its folder, read again."""
+"""The folder of an audit: its files are read and written here, and nowhere else.
+
+It is the folder of the run (recipe, model, history, ledger) with the verdict beside:
+
+evidence.parquet   what the verdict is computed from, in the order of the source: given labels,
+                   evidence, planted errors, identical samples; enough for new answers
+issues.parquet     every label, the worst first, and other faults of its sample; issues.csv
+weights.parquet    how probable it is that a label is right, in the order of the source
+reviewed.parquet   answers, and whether each was given in a table that held nothing but labels drawn
+                   at random (`drawn`)
+sample.parquet     labels to check at random, in the order to check them, with their strata; its
+                   metadata hold how many were handed out
+summary.json       the figures; written last: a folder that has it is whole
+report.html        added by `abstain.report`
+"""
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from abstain.arguments import typed
+from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answer, Answers
+from abstain.auditing.findings import Findings
 from abstain.auditing.summary import FORMAT
 from abstain.data import LabeledData
 from abstain.data.source import Source
 from abstain.errors import AbstainError
+from abstain.scores.evidence import Evidence
+from abstain.scores.held_out import HeldOut
+from abstain.scores.sampling import Sample, draw
+from abstain.scores.summaries import Duplicates
+from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
+from abstain.support.spreadsheets import for_spreadsheets
+from abstain.support.wording import many
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from abstain.auditing.result import Audit
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+LARGEST_SAMPLE = 10_000
+"""Labels that a sample holds at most: nobody checks more."""
+OWN_FILES = _REVIEWED, _SAMPLE = "reviewed.parquet", "sample.parquet"
+_EVIDENCE = "evidence.parquet"
+_COLUMNS = ("log_odds", "rival", "rival_share", "abstention")
+_DRAWN, _HANDED_OUT = "drawn", "handed_out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What a verdict is computed from, without the samples."""
+
+    evidence: Evidence
+    given: npt.NDArray[np.int64]
+    duplicates: Duplicates
+    true: npt.NDArray[np.int64] | None = None
+    """The labels before errors were planted; None where none were."""
+    held_out: HeldOut | None = None
+    skipped: tuple[str, ...] = ()
+
+
 class AuditFolder:
-    """What a finished audit left in its folder."""
+    """The folder of an audit, which may not be finished."""
 
-    folder: Path
-    summary: Mapping[str, Any]
-    issues: "pa.Table"
-    """Every label, the worst first."""
-    weights: "pa.Table"
-    """How probable it is that a label is right, in the order of the source."""
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
 
     def __repr__(self) -> str:
         """Without its tables."""
@@ -37,44 +82,209 @@ class AuditFolder:
     @classmethod
     @typed()
     def open(cls, folder: str | os.PathLike[str]) -> "AuditFolder":
-        """Read an audit's folder, or raise what is wrong with it."""
-        parquet = require("pyarrow.parquet", "reading an audit")
-        place = Path(folder)
-        resume = f"abstain audit --resume {quote(str(folder))}"
+        """Open the folder of a finished audit, or raise what is wrong with it."""
+        opened = cls(folder)
+        assert opened.summary is not None
+        assert opened.issues is not None
+        assert opened.weights is not None
+        return opened
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The figures when the audit was written last."""
+        resume = f"abstain audit --resume {quote(str(self.folder))}"
+        path = self.folder / "summary.json"
         try:
-            text = (place / "summary.json").read_text(encoding="utf-8")
-            summary = json.loads(text)
+            summary = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            if (place / "run.json").exists():
+            if (self.folder / "run.json").exists():
                 raise AbstainError(
-                    f"{folder} must be a finished audit, but has no verdict yet; go on with: "
+                    f"{self.folder} must be a finished audit, but has no verdict yet; go on with: "
                     f"{resume}"
                 ) from None
             raise AbstainError(
-                f"must be the folder of an audit, got {folder}: {error}", argument="audit"
+                f"must be the folder of an audit, got {self.folder}: {error}", argument="audit"
             ) from error
         if not isinstance(summary, dict) or summary.get("kind") != "audit":
             raise AbstainError(
-                f"must be the folder of an audit, got {folder}, which is that of a training; audit "
-                f"it with: {resume}",
+                f"must be the folder of an audit, got {self.folder}, which is that of a training; "
+                f"audit it with: {resume}",
                 argument="audit",
             )
         if summary.get("format") != FORMAT:
             raise AbstainError(
-                f"{place / 'summary.json'} must be of format {FORMAT}; it is of another version "
-                "of abstain"
+                f"{path} must be of format {FORMAT}; it is of another version of abstain"
             )
         if missing := [name for name in ("sources", "inputs", "classes") if name not in summary]:
-            raise AbstainError(f"{place / 'summary.json'} must be whole, got none of {missing[0]}")
+            raise AbstainError(f"{path} must be whole, got none of {missing[0]}")
+        return summary
+
+    @cached_property
+    def issues(self) -> "pa.Table":
+        """Every label, the worst first."""
+        return self._table("issues.parquet")
+
+    @cached_property
+    def weights(self) -> "pa.Table":
+        """How probable it is that a label is right, in the order of the source."""
+        return self._table("weights.parquet")
+
+    def _table(self, name: str) -> "pa.Table":
+        parquet = require("pyarrow.parquet", "reading an audit")
         try:
-            issues = parquet.read_table(place / "issues.parquet")
-            weights = parquet.read_table(place / "weights.parquet")
+            return parquet.read_table(self.folder / name)
         except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
-            raise AbstainError(f"{folder} must be whole, got: {error}") from error
-        return cls(folder=place, summary=summary, issues=issues, weights=weights)
+            raise AbstainError(f"{self.folder} must be whole, got: {error}") from error
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """(N,) the ids of all samples, in the order of the source."""
+        ids: list[str] = self.weights.column(ID).to_pylist()
+        return ids
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes."""
+        return list(self.summary["classes"])
+
+    @cached_property
+    def judged(self) -> Judged:
+        """What the verdict was computed from, or an error if the folder has none."""
+        parquet = require("pyarrow.parquet", "reading an audit")
+        path = self.folder / _EVIDENCE
+        try:
+            table = parquet.read_table(path)
+            about = {k.decode(): json.loads(v) for k, v in table.schema.metadata.items()}
+            columns = {name: np.array(table.column(name)) for name in table.column_names}
+            rows = np.flatnonzero(columns["held_out"])
+            judged = Judged(
+                evidence=Evidence(
+                    memorised=about["memorised"], **{x: columns[x] for x in _COLUMNS}
+                ),
+                given=columns["given"],
+                duplicates=_members(columns["duplicates"]),
+                true=columns.get("true"),
+                held_out=HeldOut(**about["held_out"], rows=rows) if len(rows) else None,
+                skipped=tuple(about["skipped"]),
+            )
+        except FileNotFoundError:
+            raise self._earlier(f"{self.folder} must hold {_EVIDENCE}") from None
+        except KeyError as error:
+            raise self._earlier(f"{path} must hold {error}") from error
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise AbstainError(f"{path} must be as abstain wrote it: {error}") from error
+        return judged
+
+    def _earlier(self, rule: str) -> AbstainError:
+        return AbstainError(
+            f"{rule}, got an audit of an earlier version; add it with: "
+            f"abstain audit --resume {quote(str(self.folder))}"
+        )
+
+    def findings(self) -> Findings:
+        """The findings that know all answers that the folder has now."""
+        ids, judged = self.ids, self.judged
+        if len(judged.given) != len(ids):
+            raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
+        of_labels = judged.evidence, judged.given, self.classes, ids
+        return Findings.knowing(self.answers(), *of_labels, self.sample(ids))
+
+    # ── Answers and the random sample ─────────────────────────────────────────────────────────────
+
+    def answers(self) -> Answers:
+        """All answers of reviewers so far."""
+        if not (self.folder / _REVIEWED).exists():
+            return Answers()
+        table = self._own_table(_REVIEWED, (ID, ANSWER, NO_CLASS, _DRAWN))
+        ids, *columns = (table.column(x).to_pylist() for x in (ID, ANSWER, NO_CLASS, _DRAWN))
+        by_id = {
+            id_: Answer.read(word) if label is None else Answer("label", label)
+            for id_, label, word in zip(ids, *columns[:2], strict=True)
+        }
+        drawn = frozenset(id_ for id_, is_drawn in zip(ids, columns[2], strict=True) if is_drawn)
+        return Answers(by_id=by_id, drawn=drawn)
+
+    def keep_answers(self, answers: Answers) -> None:
+        """Write the answers of reviewers, in place of those before."""
+        pa = require("pyarrow", "keeping reviewed labels")
+        ids, text = list(answers.by_id), pa.string()
+        kinds = [x.kind if x.label is None else None for x in answers.by_id.values()]
+        columns = {
+            ID: pa.array(ids, text),
+            ANSWER: pa.array([x.label for x in answers.by_id.values()], text),
+            NO_CLASS: pa.array(kinds, text),
+            _DRAWN: [id_ in answers.drawn for id_ in ids],
+        }
+        self._publish(_REVIEWED, pa.table(columns))
+
+    def sample(self, ids: Sequence[str]) -> Sample | None:
+        """The labels that were handed out to be checked at random, if any were."""
+        sample, handed_out = self._whole_sample(ids)
+        return None if sample is None else _first(sample, handed_out)
+
+    def hand_out(self, ids: Sequence[str], wrong_probability: Any, size: int) -> Sample:  # noqa: ANN401
+        """The first labels of the random sample of an audit, which is drawn once.
+
+        So a larger size goes on where a smaller one ended.
+
+        Args:
+            ids: (N,) of all samples, in the order of the source.
+            wrong_probability: (N,) P(wrong).
+            size: How many labels.
+        """
+        sample, before = self._whole_sample(ids)
+        if sample is None:
+            most = min(LARGEST_SAMPLE, len(ids))
+            sample = draw(wrong_probability, most, np.random.default_rng(0))
+        if size > len(sample.rows):
+            raise AbstainError(
+                f"must be at most {len(sample.rows)}, all that was drawn, got {size}",
+                argument="size",
+            )
+        self.keep_sample(sample, ids, max(size, before))
+        return _first(sample, size)
+
+    def keep_sample(self, sample: Sample, ids: Sequence[str], handed_out: int) -> None:
+        """Write a sample, and how many of it were handed out."""
+        pa = require("pyarrow", "keeping a sample")
+        about = {f"size{k}": str(n) for k, n in enumerate(sample.sizes.tolist())}
+        about[_HANDED_OUT] = str(handed_out)
+        drawn = pa.array([ids[row] for row in sample.rows.tolist()], pa.string())
+        table = pa.table({ID: drawn, "stratum": sample.stratum})
+        self._publish(_SAMPLE, table.replace_schema_metadata(about))
+
+    def _whole_sample(self, ids: Sequence[str]) -> tuple[Sample | None, int]:
+        """All that was drawn, in its order, and how many of it were handed out."""
+        path = self.folder / _SAMPLE
+        if not path.exists():
+            return None, 0
+        table = self._own_table(_SAMPLE, (ID, "stratum"))
+        drawn = table.column(ID).to_pylist()
+        wanted = set(drawn)
+        row = {id_: k for k, id_ in enumerate(ids) if id_ in wanted}
+        about = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        try:
+            strata = sum(name.startswith("size") for name in about)
+            sample = Sample(
+                rows=np.array([row[id_] for id_ in drawn], dtype=np.int64),
+                stratum=table.column("stratum").to_numpy(),
+                sizes=np.array([about[f"size{k}"] for k in range(strata)], dtype=np.int64),
+            )
+            return sample, int(about[_HANDED_OUT])
+        except (KeyError, ValueError) as error:
+            raise _damaged(path, f"no entry {error}") from error
+
+    def _own_table(self, name: str, columns: tuple[str, ...]) -> "pa.Table":
+        parquet = require("pyarrow.parquet", "reading an audit")
+        try:
+            return parquet.read_table(self.folder / name, columns=list(columns))
+        except (OSError, ValueError, KeyError) as error:
+            raise _damaged(self.folder / name, str(error)) from error
+
+    # ── The data ──────────────────────────────────────────────────────────────────────────────────
 
     def load(self, *, shown_only: bool = False) -> LabeledData:
-        """The data that were audited, from where they came; without what was planted.
+        """Load the data that were audited, from where they came; without what was planted.
 
         Args:
             shown_only: Read only what a person is shown; features in a file need not be there.
@@ -86,7 +296,7 @@ class AuditFolder:
                 "save them to a file and audit that, or export to csv or parquet"
             )
         data = source.load_train(shown_only=shown_only)
-        names = ("id", "given_label")
+        names = (ID, "given_label")
         audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
         labels = {
             id_: data.classes[k] for id_, k in zip(data.ids, data.given.tolist(), strict=True)
@@ -99,3 +309,94 @@ class AuditFolder:
                 "others: audit it again"
             )
         return data
+
+    # ── Writing ───────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, audit: "Audit") -> None:
+        """Write the tables and, last, summary.json; each whole or not at all."""
+        pa = require("pyarrow", "writing issues")
+        csv = require("pyarrow.csv", "writing issues")
+        ids, verdict, table = audit.data.ids, audit.verdict, audit.issues
+        whole = table
+        if audit.checks is not None:
+            found = audit.checks.table(ids).take(audit.order)
+            for name in found.column_names[1:]:  # the first is the id
+                whole = whole.append_column(name, found.column(name))
+        right = 1 - verdict.wrong_probability.astype(np.float64)
+        weights = pa.table({ID: pa.array(ids[:], pa.string()), "weight": right})
+        text = json.dumps(audit.summary(), indent=2, default=str) + "\n"
+        with self._writing():
+            self._keep_reviews(audit)
+            self._publish(_EVIDENCE, _evidence_table(audit))
+            self._publish("issues.parquet", whole)
+            publish(
+                self.folder / "issues.csv",
+                lambda path: csv.write_csv(for_spreadsheets(table), path),
+            )
+            self._publish("weights.parquet", weights)
+            publish_text(self.folder / "summary.json", text)
+
+    def _keep_reviews(self, audit: "Audit") -> None:
+        if lost := self.answers().by_id.keys() - audit.answers.by_id.keys():
+            raise AbstainError(
+                f"must hold no answers that this verdict does not know, got {self.folder} with "
+                f"{many(len(lost), 'such answer')}",
+                argument="folder",
+                remedy="audit(folder=…, resume=True) knows them",
+            )
+        if audit.answers.by_id:
+            self.keep_answers(audit.answers)
+        sample, ids = audit.findings.sample, audit.data.ids
+        if sample is not None and self.sample(ids) is None:
+            self.keep_sample(sample, ids, len(sample.rows))
+
+    def _publish(self, name: str, table: "pa.Table") -> None:
+        parquet = require("pyarrow.parquet", "writing an audit")
+        with self._writing():
+            publish(self.folder / name, lambda path: parquet.write_table(table, path))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Name the folder in a line where the system refuses to write."""
+        try:
+            yield
+        except OSError as error:
+            raise AbstainError(
+                f"{self.folder} must be a folder to write to, got: {error.strerror or error}; make "
+                "room, then go on by resume"
+            ) from error
+
+
+def _evidence_table(audit: "Audit") -> "pa.Table":
+    pa = require("pyarrow", "keeping evidence")
+    evidence, found, held_out = audit.verdict.evidence, audit.duplicates, audit.held_out
+    group, was_held_out = np.full(len(audit.given), -1, np.int32), np.zeros(len(audit.given), bool)
+    group[found.members] = found.group
+    columns = {"given": audit.given, **{name: getattr(evidence, name) for name in _COLUMNS}}
+    about: dict[str, Any] = {"memorised": evidence.memorised, "skipped": audit.data.skipped}
+    if held_out is not None:
+        was_held_out[held_out.rows] = True
+        about["held_out"] = {"epoch": held_out.epoch, "accuracy": held_out.accuracy}
+    columns |= {"duplicates": group, "held_out": was_held_out}
+    if audit.planted is not None and audit.data.true is not None:
+        columns["true"] = audit.data.true.numpy()
+    table = pa.table(columns)
+    return table.replace_schema_metadata({name: json.dumps(x) for name, x in about.items()})
+
+
+def _members(group: npt.NDArray[np.int32]) -> Duplicates:
+    """The groups of identical samples, from the group of each sample, −1 for none."""
+    members = np.argsort(group, kind="stable")
+    members = members[group[members] >= 0]
+    return Duplicates(members=members, group=group[members].astype(np.int64))
+
+
+def _first(sample: Sample, size: int) -> Sample:
+    return Sample(rows=sample.rows[:size], stratum=sample.stratum[:size], sizes=sample.sizes)
+
+
+def _damaged(path: Path, why: str) -> AbstainError:
+    return AbstainError(
+        f"{path} must be as abstain wrote it, got a damaged file ({why}): put it back from a copy, "
+        "or remove it and review anew"
+    )

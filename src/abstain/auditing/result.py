@@ -1,15 +1,6 @@
-"""The verdict on the labels of a data set: its figures, and how it is written to a folder.
-
-An audit's folder is that of its run (recipe, model, history, ledger) with the verdict beside:
-issues.csv (every label, the worst first), issues.parquet (the same, and other faults of the sample:
-duplicates, outliers, …), weights.parquet (how probable it is that a label is right),
-evidence.parquet (what that was judged from), summary.json (written last: a folder that has it is
-whole), report.html, which `abstain.report` adds, and what was drawn and reviewed
-(`abstain.auditing.reviewed`).
-"""
+"""The verdict on the labels of a data set, with all that it was made from."""
 
 import itertools
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,19 +13,17 @@ import numpy.typing as npt
 import torch
 
 from abstain.arguments import typed
-from abstain.auditing.caution import caution_of
-from abstain.auditing.kept_evidence import keep_evidence
-from abstain.auditing.measured import ENOUGH, MEASURED_CONFIDENCE, gone_through, measure
-from abstain.auditing.reviewed import (
-    Kept,
+from abstain.auditing.answers import (
+    ANSWER,
+    NO_CLASS,
+    Answer,
+    Answers,
     checked_answers,
-    keep_answers,
-    keep_sample,
-    kept_answers,
-    kept_sample,
     read_answers,
-    rows_of,
 )
+from abstain.auditing.caution import caution_of
+from abstain.auditing.findings import Findings
+from abstain.auditing.folder import AuditFolder
 from abstain.auditing.summary import summary_of
 from abstain.checks.check import Checks
 from abstain.data import LabeledData
@@ -47,14 +36,10 @@ from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
 from abstain.scores.held_out import HeldOut
 from abstain.scores.interval import Interval
-from abstain.scores.sampling import Sample, wrong_unchecked
+from abstain.scores.sampling import Sample
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
-from abstain.scores.verdict import CONFIDENCE, Verdict, judge
-from abstain.support.files import publish, publish_text
+from abstain.scores.verdict import Verdict
 from abstain.support.optional import require
-from abstain.support.spreadsheets import for_spreadsheets
-from abstain.support.wording import many
-from abstain.training.saving.run_folder import RunFolder
 from abstain.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -68,7 +53,8 @@ COLUMNS = (
     "predicted_label",
     "confidence",
     "abstention",
-    "checked_label",
+    ANSWER,
+    NO_CLASS,
 )
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
@@ -80,10 +66,9 @@ class Audit:
 
     data: LabeledData
     """What was audited, with planted errors where the recipe asked for them."""
-    verdict: Verdict
+    findings: Findings
+    """The noise rate, the labels left wrong and the flags, as evidence and answers give them."""
     duplicates: Duplicates
-    detection: Detection | None
-    """How much of the verdict is right, known only for errors planted on purpose."""
     trained: Trained | None
     """The training; None where probabilities were given."""
     held_out: HeldOut | None
@@ -92,10 +77,10 @@ class Audit:
     """Where the data came from, in plain values; None in place of data in memory."""
     seconds: float
     folder: Path | None
-    sample: Sample | None = None
-    """Labels that were handed out to be checked at random, if any were."""
-    kept: Kept = field(default_factory=Kept)
-    """Labels that somebody checked."""
+    answers: Answers = field(default_factory=Answers)
+    """What reviewers answered so far."""
+    is_planted: bool = False
+    """Whether errors were planted on purpose: only then true labels may be looked at."""
     test: LabeledData | None = None
     """The test set as a person sees it, where there is one."""
     checks: Checks | None = None
@@ -111,88 +96,53 @@ class Audit:
         )
 
     @property
+    def verdict(self) -> Verdict:
+        """P(wrong) of each label, and all that is read off it."""
+        return self.findings.verdict
+
+    @property
     def noise_rate(self) -> Interval:
         """Rate of wrong labels: measured where a random sample was checked, else estimated."""
-        return self.measured or self.verdict.rate
+        return self.findings.rate
+
+    @property
+    def measured(self) -> Interval | None:
+        """Noise rate by the random sample; None before enough of it was checked."""
+        return self.findings.measured
 
     @property
     def confidence(self) -> float:
         """How often such an interval of the noise rate covers."""
-        return MEASURED_CONFIDENCE if self.measured else CONFIDENCE
+        return self.findings.confidence
 
     @property
     def basis(self) -> str:
-        """What the noise rate rests on: the two kinds of interval are never mixed."""
-        if self.measured and not self.is_known:
-            return f"measured on {many(self.checked, 'label')} checked at random"
-        return self.estimate_basis
-
-    @property
-    def estimate_basis(self) -> str:
-        """What all figures rest on but the noise rate, which may be measured."""
-        if self.is_known:
-            return "known: every label was reviewed"
-        if self.kept.answers:
-            return f"estimated from the labels, {len(self.kept.answers):,} of them reviewed"
-        return "estimated from the labels alone"
-
-    @cached_property
-    def measured(self) -> Interval | None:
-        """Noise rate by the random sample that was checked; valid whatever the noise.
-
-        None before enough of it was: a few answers are less certain than the estimate.
-        """
-        places = self._checked_places
-        if self.sample is None or len(places) < self.enough:
-            return None
-        return measure(self.verdict, self.sample, places)
-
-    @cached_property
-    def _checked_places(self) -> npt.NDArray[np.int64]:
-        """Places in the sample that were checked, as far as somebody went through it."""
-        if self.sample is None:
-            return np.arange(0)
-        rows = self.sample.rows
-        drawn = np.array([self.data.ids[row] in self.kept.drawn for row in rows.tolist()], bool)
-        return gone_through(self.verdict.is_reviewed[rows], drawn)
-
-    @property
-    def enough(self) -> int:
-        """Answers to a random sample from which on they measure the noise rate."""
-        return min(ENOUGH, (len(self.data) + 1) // 2)
+        """The kind of the noise rate: measured and estimated intervals are never mixed."""
+        return self.findings.basis
 
     @property
     def is_known(self) -> bool:
         """Whether every label was reviewed."""
-        return len(self.kept.answers) == len(self.data)
-
-    @property
-    def checked(self) -> int:
-        """How many labels of the random sample were checked."""
-        return len(self._checked_places)
+        return self.findings.is_known
 
     @property
     def reviewed(self) -> dict[str, str]:
         """The class that a reviewer gave, by id."""
-        return dict(self.kept.answers)
+        return self.answers.labels
 
-    @cached_property
+    @property
     def left_wrong(self) -> Interval:
-        """How many of the labels that nobody reviewed are wrong: what is left to find."""
-        if self.measured is None:
-            return self.verdict.unseen
-        return wrong_unchecked(
-            self.measured, len(self.data), len(self.kept.answers), self.verdict.found_wrong
-        )
+        """The number of wrong labels among those that nobody reviewed: what is left to find."""
+        return self.findings.left_wrong
 
     @typed()
     def with_reviewed(
         self,
-        reviewed: Mapping[str, str] | str | os.PathLike[str],
+        reviewed: Mapping[str, str | Answer] | str | os.PathLike[str],
         *,
         sample: Sample | None = None,
     ) -> "Audit":
-        """A new verdict that takes these checked labels into account, beside earlier ones.
+        """A new verdict that takes these answers into account, beside earlier ones.
 
         A reviewed label is certain, and P(wrong) of the others is estimated anew, however the
         labels were chosen. Those of a random sample also measure the noise rate, if `reviewed`
@@ -200,33 +150,36 @@ class Audit:
         does that.
 
         Args:
-            reviewed: The class of each checked sample, by id; or a CSV or Parquet file with the
-                columns `id` and `checked_label`.
+            reviewed: The class of each checked sample, by id; in place of a class `UNSURE`, or
+                `DROP` for a sample that is to leave the data set
+                (`abstain.auditing.answers`). Or a CSV or Parquet file with the columns `id` and
+                `checked_label`.
             sample: Labels that were drawn at random (`abstain.scores.sampling.draw`), all answers
                 to which count as such; by default those that `abstain sample` handed out.
         """
+        ids, classes = self.data.ids, self.data.classes
         answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
         drawn = sample or self._handed_out()
         rows = () if drawn is None else drawn.rows.tolist()
-        if rows and max(rows) >= len(self.data):
+        if rows and max(rows) >= len(ids):
             raise AbstainError(
-                f"must be of these {len(self.data)} labels, got one with row {max(rows)}",
+                f"must be of these {len(ids)} labels, got one with row {max(rows)}",
                 argument="sample",
             )
-        handed_out = {self.data.ids[row] for row in rows}
-        kept = self.kept.with_more(checked_answers(answers, self.data), handed_out)
+        handed_out = {ids[row] for row in rows}
+        known = self.answers.with_more(checked_answers(answers, ids, classes), handed_out)
         if sample is not None:
-            kept = replace(kept, drawn=kept.drawn | (handed_out & kept.answers.keys()))
-        found = rows_of(kept.answers, self.data)
-        verdict = judge(self.verdict.evidence, self.given, self.data.num_classes, found)
-        detection = None if self.detection is None else detected(verdict, self.data)
-        return replace(self, verdict=verdict, sample=drawn, kept=kept, detection=detection)
+            known = replace(known, drawn=known.drawn | (handed_out & known.by_id.keys()))
+        evidence = self.verdict.evidence
+        findings = Findings.knowing(known, evidence, self.given, classes, ids, drawn)
+        return replace(self, findings=findings, answers=known)
 
     def _handed_out(self) -> Sample | None:
         """The sample, which may have been enlarged since."""
-        kept = None if self.folder is None else kept_sample(self.folder, self.data.ids)
-        if kept is None or (self.sample is not None and len(self.sample.rows) > len(kept.rows)):
-            return self.sample
+        now = self.findings.sample
+        kept = None if self.folder is None else AuditFolder(self.folder).sample(self.data.ids)
+        if kept is None or (now is not None and len(now.rows) > len(kept.rows)):
+            return now
         return kept
 
     @property
@@ -242,13 +195,7 @@ class Audit:
     @property
     def flagged(self) -> int:
         """How many labels should be looked at."""
-        return int(self.verdict.is_label_issue.sum())
-
-    @property
-    def without_proposal(self) -> int:
-        """Flagged labels for which no other class is likelier: doubtful, but not replaced."""
-        same = self.verdict.predicted_label == self.given
-        return int((self.verdict.is_label_issue & same).sum())
+        return self.findings.flagged
 
     @property
     def caution(self) -> str | None:
@@ -258,7 +205,7 @@ class Audit:
     @property
     def budget(self) -> int:
         """How many of the worst labels the expectation in the summary is for."""
-        return min(BUDGET, len(self.data) - len(self.kept.answers))
+        return min(BUDGET, self.verdict.to_check)
 
     @property
     def budgets(self) -> list[int]:
@@ -271,14 +218,27 @@ class Audit:
     @property
     def planted(self) -> npt.NDArray[np.bool_] | None:
         """Which labels were made wrong on purpose; None where none were."""
-        if self.detection is None or self.data.true is None:
+        if not self.is_planted or self.data.true is None:
             return None
         planted: npt.NDArray[np.bool_] = self.given != self.data.true.numpy()
         return planted
 
     @cached_property
+    def detection(self) -> Detection | None:
+        """How right the verdict is about the labels that nobody has looked at.
+
+        It is known only for errors planted on purpose.
+        """
+        if self.planted is None:
+            return None
+        left = np.sort(self.order[: self.verdict.to_check])
+        # By log odds, as scores of hopeless labels round to the same number.
+        flags = self.verdict.is_label_issue[left]
+        return detection(-self.verdict.logits[left], flags, self.planted[left])
+
+    @cached_property
     def order(self) -> npt.NDArray[np.int64]:
-        """Indices of all samples, the worst label first, and what was reviewed last."""
+        """Indices of all samples, the worst label first, and those with an answer last."""
         return self.verdict.order
 
     @cached_property
@@ -313,7 +273,9 @@ class Audit:
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
         order, names = self.order, pa.array(self.data.classes, pa.string())
-        reviewed = self.verdict.reviewed[order]
+        reviewed, no_class = self.verdict.reviewed[order], np.full(len(order), None, object)
+        no_class[self.verdict.unsure[order]] = "unsure"
+        no_class[self.verdict.dropped[order]] = "drop"
         columns = {
             "id": pa.array(self.data.ids[:], pa.string()).take(order),
             "is_label_issue": self.verdict.is_label_issue[order],
@@ -322,9 +284,8 @@ class Audit:
             "predicted_label": names.take(self.verdict.predicted_label[order]),
             "confidence": self.verdict.confidence[order],
             "abstention": self.verdict.evidence.abstention[order],
-            "checked_label": names.take(
-                pa.array(reviewed, mask=reviewed == UNKNOWN),
-            ),
+            ANSWER: names.take(pa.array(reviewed, mask=reviewed == UNKNOWN)),
+            NO_CLASS: pa.array(no_class, pa.string()),
         }
         return pa.table({name: columns[name] for name in COLUMNS})
 
@@ -332,50 +293,6 @@ class Audit:
         """The verdict in plain values, for summary.json and for machines."""
         return summary_of(self)
 
-    def _issues_and_faults(self) -> "pa.Table":
-        """The table of issues with the columns of the other checks."""
-        table = self.issues
-        if self.checks is not None:
-            found = self.checks.table(self.data.ids).take(self.order)
-            for name in found.column_names[1:]:  # the first is the id
-                table = table.append_column(name, found.column(name))
-        return table
-
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the tables and, last, summary.json; each whole or not at all."""
-        pa = require("pyarrow", "writing issues")
-        csv = require("pyarrow.csv", "writing issues")
-        parquet = require("pyarrow.parquet", "writing issues")
-        place, table, whole = Path(folder), self.issues, self._issues_and_faults()
-        right = 1 - self.verdict.wrong_probability.astype(np.float64)
-        weights = pa.table({"id": pa.array(self.data.ids[:], pa.string()), "weight": right})
-        text = json.dumps(self.summary(), indent=2, default=str) + "\n"
-        with RunFolder(place).writing():
-            self._keep_reviews(place, pa.array(self.data.ids[:], pa.string()))
-            keep_evidence(place, self.verdict.evidence, self.given)
-            publish(place / "issues.parquet", lambda path: parquet.write_table(whole, path))
-            publish(place / "issues.csv", lambda path: csv.write_csv(for_spreadsheets(table), path))
-            publish(place / "weights.parquet", lambda path: parquet.write_table(weights, path))
-            publish_text(place / "summary.json", text)
-
-    def _keep_reviews(self, place: Path, ids: "pa.Array") -> None:
-        if lost := kept_answers(place).answers.keys() - self.kept.answers.keys():
-            raise AbstainError(
-                f"must hold no answers that this verdict does not know, got {place} with "
-                f"{many(len(lost), 'such answer')}",
-                argument="folder",
-                remedy="audit(folder=…, resume=True) knows them",
-            )
-        if self.kept.answers:
-            keep_answers(place, self.kept)
-        if self.sample is not None and kept_sample(place, self.data.ids) is None:
-            keep_sample(place, self.sample, ids, len(self.sample.rows))
-
-
-def detected(verdict: Verdict, data: LabeledData) -> Detection:
-    """How right the verdict is about the labels that nobody reviewed, where errors were planted."""
-    assert data.true is not None
-    left = ~verdict.is_reviewed
-    wrong = verdict.given != data.true.numpy()
-    # By log odds, as scores of hopeless labels round to the same number.
-    return detection(-verdict.logits[left], verdict.is_label_issue[left], wrong[left])
+        AuditFolder(folder).write(self)

@@ -1,12 +1,11 @@
 """The verdict in plain values: summary.json."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from abstain.auditing.findings import plain
 from abstain.checks.check import Checks
-from abstain.scores.interval import Interval
 
 if TYPE_CHECKING:
     from abstain.auditing.result import Audit
@@ -20,10 +19,6 @@ _SHOWN_PAIRS = 50
 def summary_of(audit: "Audit") -> dict[str, Any]:
     """The verdict of an audit in plain values."""
     classes = audit.data.classes
-    # What kind of interval that of the noise rate is: the two are never mixed.
-    basis: dict[str, Any] = {"confidence": audit.confidence, "basis": audit.basis}
-    if audit.measured:
-        basis["checked"] = audit.checked
     counts = np.bincount(audit.given, minlength=len(classes)).tolist()
     flagged = np.bincount(
         audit.given[audit.verdict.is_label_issue], minlength=len(classes)
@@ -44,20 +39,16 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
         "samples": len(audit.data),
         "skipped": len(audit.data.skipped),
         "classes": list(classes),
-        "noise_rate": {**_plain(audit.noise_rate), **basis},
+        **audit.findings.as_json(),
         "caution": audit.caution,
-        "flagged": audit.flagged,
-        "flagged_without_proposal": audit.without_proposal,
-        "reviewed": len(audit.kept.answers),
-        "left_wrong": {**_plain(audit.left_wrong), **basis},
         "budget": audit.budget,
-        "expected_wrong": _plain(audit.verdict.expected_wrong(audit.budget)),
+        "expected_wrong": plain(audit.verdict.expected_wrong(audit.budget)),
         "budgets": [
-            {"budget": size, "expected_wrong": _plain(audit.verdict.expected_wrong(size))}
+            {"budget": size, "expected_wrong": plain(audit.verdict.expected_wrong(size))}
             for size in audit.budgets
         ],
         "per_class": [
-            {"class": name, "samples": n, "flagged": k, "wrong": _plain(rate)}
+            {"class": name, "samples": n, "flagged": k, "wrong": plain(rate)}
             for name, n, k, rate in zip(
                 classes, counts, flagged, audit.verdict.per_class, strict=True
             )
@@ -86,8 +77,3 @@ def _found_else(checks: Checks | None) -> dict[str, Any] | None:
         return None
     columns = [{"column": x.column, "skill": round(x.skill, 4)} for x in checks.giveaways]
     return {**checks.summary, "giveaways": columns, "skipped": dict(checks.skipped)}
-
-
-def _plain(interval: Interval) -> dict[str, float | None]:
-    """As plain values: JSON has no NaN, which is the rate of a class without labels."""
-    return {name: x if x == x else None for name, x in asdict(interval).items()}

@@ -191,7 +191,7 @@ def _audit(
 
 
 def _without_proposal(verdict: "Audit") -> str:
-    number = verdict.without_proposal
+    number = verdict.findings.without_proposal
     return f", {number:,} of them without a proposal" if number else ""
 
 
@@ -203,7 +203,6 @@ def _near(checks: Sequence[str]) -> str:
 def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     from abstain.auditing.faults import TOO_MANY
     from abstain.report.numbers import count, expectation, percent, rough, rough_interval
-    from abstain.scores.sampling import answers_needed
     from abstain.support.wording import many
 
     console = Console(highlight=False)
@@ -225,12 +224,15 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
         "labels flagged": count(verdict.flagged) + _without_proposal(verdict),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
     }
-    if verdict.reviewed:
-        lines["labels reviewed"] = count(len(verdict.reviewed))
-        lines["wrong labels left among the others"] = expectation(verdict.left_wrong)
-    if verdict.measured and verdict.checked < len(verdict.data):
-        more = answers_needed(verdict.checked, len(verdict.data))
-        lines["more checked labels that would halve the interval"] = count(more)
+    findings = verdict.findings
+    if verdict.answers.by_id:
+        lines["labels reviewed"] = f"{findings.reviewed:,}, {findings.found_wrong:,} of them wrong"
+        without = {"unsure": findings.unsure, "dropped": findings.dropped}
+        lines |= {f"labels {word}": count(number) for word, number in without.items() if number}
+        lines["wrong labels left among the others"] = expectation(findings.left_wrong)
+    if findings.measured and findings.halved_by:
+        more = count(findings.halved_by)
+        lines["more checked labels that would halve the interval"] = more
     if verdict.data.skipped:
         lines["left out as unreadable"] = count(len(verdict.data.skipped))
     if len(verdict.duplicates):

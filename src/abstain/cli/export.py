@@ -108,7 +108,7 @@ def export(
     from abstain.support.wording import many
 
     saved = AuditFolder.open(audit)
-    from abstain.review.export import export_corrected, to_be_dropped
+    from abstain.review.export import export_corrected
     from abstain.review.sharing import share_decisions
 
     share_decisions(saved.folder)
@@ -130,7 +130,6 @@ def export(
             fix or "relabel",  # type: ignore[arg-type]
             min_confidence=sure,
             unsure=unsure or "keep",  # type: ignore[arg-type]
-            dropped=to_be_dropped(saved.folder),
         )
         rows = written.rows
         done = {

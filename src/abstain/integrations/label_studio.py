@@ -17,10 +17,11 @@ from torch import as_tensor
 
 from abstain import __version__
 from abstain.arguments import typed
+from abstain.auditing.answers import ANSWER, NO_CLASS
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import kept_answers
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
+from abstain.report.export import with_answers
 from abstain.report.samples import data_uri
 from abstain.support.files import publish_text
 
@@ -124,14 +125,15 @@ def _tasks(
     name, _ = _SHOWN[data.kind]
     row = {id_: k for k, id_ in enumerate(data.ids)}
     tasks = []
-    answers = kept_answers(audit.folder).answers
 
     def chosen(label: str) -> dict[str, Any]:
         names = {"from_name": CHOICES, "to_name": name, "type": "choices"}
         return {**names, "value": {"choices": [label]}}
 
-    for issue in audit.issues.to_pylist():
-        answer = answers.get(issue["id"])
+    for issue in with_answers(audit.issues, audit.answers()).to_pylist():
+        answer = issue[ANSWER]
+        if issue[NO_CLASS] == "drop":
+            continue
         if flagged and not issue["is_label_issue"] and answer is None:
             continue
         reviewed = {} if answer is None else {"annotations": [{"result": [chosen(answer)]}]}

@@ -5,7 +5,7 @@ What becomes of the labels and the rows is in `abstain.report.repair`; here are 
 
 import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import OWN_FILES, kept_answers
+from abstain.auditing.answers import ANSWER, NO_CLASS, Answers
+from abstain.auditing.folder import OWN_FILES, AuditFolder
 from abstain.data import BUILTIN, LabeledData
 from abstain.data.features import SUFFIX, is_feature_file
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
@@ -61,7 +61,7 @@ def export_issues(
     """The table of issues as CSV or Parquet, by the ending of the name."""
     target = Path(out)
     check_own_files(audit, target)
-    table = with_answers(audit.issues, kept_answers(audit.folder).answers)
+    table = with_answers(audit.issues, audit.answers())
     if flagged:
         table = table.filter(table.column("is_label_issue"))
     if target.suffix.lower() == ".csv":
@@ -72,13 +72,16 @@ def export_issues(
     return Exported(path=target, rows=table.num_rows)
 
 
-def with_answers(issues: "pa.Table", answers: Mapping[str, str]) -> "pa.Table":
-    """The table of issues with what was reviewed since it was written."""
+def with_answers(issues: "pa.Table", answers: Answers) -> "pa.Table":
+    """The table of issues with the answers that came in since it was written."""
     pa = require("pyarrow", "the table of issues")
     ids, flags = (issues.column(name).to_pylist() for name in ("id", "is_label_issue"))
+    by_id, labels = answers.by_id, answers.labels
+    kinds = {id_: x.kind for id_, x in by_id.items() if x.label is None}
     columns = {
-        "is_label_issue": [f and id_ not in answers for f, id_ in zip(flags, ids, strict=True)],
-        "checked_label": pa.array([answers.get(id_) for id_ in ids], pa.string()),
+        "is_label_issue": [f and id_ not in by_id for f, id_ in zip(flags, ids, strict=True)],
+        ANSWER: pa.array([labels.get(id_) for id_ in ids], pa.string()),
+        NO_CLASS: pa.array([kinds.get(id_) for id_ in ids], pa.string()),
     }
     for name, values in columns.items():
         issues = issues.set_column(issues.column_names.index(name), name, [values])
@@ -93,7 +96,6 @@ def export_cleaned(
     *,
     min_confidence: float = SURE_ENOUGH,
     unsure: Unsure = "keep",
-    dropped: Collection[str] = (),
 ) -> Exported:
     """The data set that was audited, as a source to train on, with its labels repaired.
 
@@ -108,8 +110,7 @@ def export_cleaned(
         min_confidence: The least confidence with which a label is replaced; by default, what is
             proposed must be more probably right than not.
         unsure: What becomes of a flagged sample whose label is not replaced, as the confidence is
-            too low: it stays as it is, or is dropped.
-        dropped: Ids of samples that reviewers want out of the data set.
+            too low: it stays as it is, or is dropped. What reviewers dropped leaves in any case.
     """
     for name, value, known in (("fix", fix, Fix), ("unsure", unsure, Unsure)):
         if value not in get_args(known):
@@ -122,7 +123,7 @@ def export_cleaned(
     check_own_files(audit, target)
     loaded, sources = audit.load(), _sources(audit)
     data = loaded.as_shown
-    repaired = repair(audit, data, fix, min_confidence, unsure, dropped)
+    repaired = repair(audit, data, fix, min_confidence, unsure)
     files, folder = source_files(sources), folder_of(sources)
     reading = reading_of_cleaned(sources, target)
     if len(repaired.keep) < len(data) and loaded.shown is not None:

@@ -5,7 +5,7 @@ the images of a folder (as a table of paths and labels), the arrays of an `.npz`
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from torch import Tensor
 
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import kept_answers
 from abstain.data import LabeledData
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import label_column
@@ -47,7 +46,6 @@ def repair(
     fix: str,
     min_confidence: float,
     unsure: str,
-    dropped: Collection[str] = (),
 ) -> Repaired:
     """What `export_cleaned` does to the labels, by the verdict."""
     row = {id_: k for k, id_ in enumerate(data.ids)}
@@ -72,7 +70,8 @@ def repair(
         known = audit.weights.to_pydict()
         weights[[row[id_] for id_ in known["id"]]] = known[WEIGHT]
     # What somebody checked is certain, whatever becomes of the rest.
-    for id_, name in kept_answers(audit.folder).answers.items():
+    answers = audit.answers()
+    for id_, name in answers.labels.items():
         chosen[row[id_]] = number[name] != labels[row[id_]] or chosen[row[id_]]
         labels[row[id_]] = number[name]
         flagged[row[id_]] = False
@@ -81,7 +80,7 @@ def repair(
     left = flagged & ~chosen
     drops = fix == "drop" or (fix == "relabel" and unsure == "drop")
     stays = ~left if drops else np.ones(len(data), dtype=bool)
-    stays[[row[id_] for id_ in dropped]] = False
+    stays[[row[id_] for id_ in answers.of_kind("drop")]] = False
     return Repaired(
         keep=np.flatnonzero(stays),
         labels=labels,

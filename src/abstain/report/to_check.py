@@ -1,22 +1,14 @@
 """Labels to check at random: a table for whoever checks them, without what the audit thinks."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from abstain.arguments import typed
-from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import (
-    ANSWER,
-    ID,
-    LARGEST_SAMPLE,
-    answers_in,
-    hand_out,
-    kept_answers,
-)
+from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answers, answers_in
+from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.errors import AbstainError
 from abstain.report.export import Exported, check_own_files, folder_of, write_table
 from abstain.report.repair import plain_rows
@@ -33,7 +25,8 @@ def export_sample(audit: AuditFolder, out: str | os.PathLike[str], size: int) ->
     """Write labels to check, drawn at random, as CSV or Parquet.
 
     The first are drawn once for an audit: a larger size goes on where a smaller one ended. Answers
-    go into the column `checked_label`; those that are known already stand there.
+    go into the column `checked_label`, or, where no class can be given, `unsure` or `drop` into
+    `unsure_or_drop`; those that are known already stand there.
 
     Args:
         audit: The audit.
@@ -41,34 +34,35 @@ def export_sample(audit: AuditFolder, out: str | os.PathLike[str], size: int) ->
         size: How many labels.
     """
     pa = require("pyarrow", "a table of labels to check")
-    target, ids = Path(out), audit.weights.column(ID).combine_chunks()
+    target, ids = Path(out), audit.ids
     most = min(LARGEST_SAMPLE, len(ids))
     if not 1 <= size <= most:
         rule = f"[1, {most}]" + (" (all labels)" if most == len(ids) else "")
         raise AbstainError(f"must lie in {rule}, got {size}", argument="size")
     check_own_files(audit, target)
-    answers = kept_answers(audit.folder).answers
+    answers = audit.answers()
     _check_answers(target, answers)
     wrong = 1 - np.asarray(audit.weights.column("weight"))
-    rows = hand_out(audit.folder, ids, wrong, size).rows.tolist()
-    drawn = [ids[row].as_py() for row in rows]
+    drawn = [ids[row] for row in audit.hand_out(ids, wrong, size).rows.tolist()]
     names = (ID, "given_label")
     given = dict(zip(*(audit.issues.column(x).to_pylist() for x in names), strict=True))
     columns: dict[str, Any] = {ID: pa.array(drawn, pa.string())}
     columns |= _inputs(audit, drawn, target.parent)
     columns["given_label"] = pa.array([given[x] for x in drawn], pa.string())
-    columns[ANSWER] = pa.array([answers.get(x, "") for x in drawn], pa.string())
+    kinds = {id_: x.kind for id_, x in answers.by_id.items() if x.label is None}
+    for name, known in ((ANSWER, answers.labels), (NO_CLASS, kinds)):
+        columns[name] = pa.array([known.get(x, "") for x in drawn], pa.string())
     table = pa.table(columns)
     write_table(for_spreadsheets(table) if target.suffix.lower() == ".csv" else table, target)
     return Exported(path=target, rows=size)
 
 
-def _check_answers(target: Path, known: Mapping[str, str]) -> None:
+def _check_answers(target: Path, known: Answers) -> None:
     """Answers that nobody has taken in yet are not written over."""
     if not target.exists():
         return
     try:
-        lost = answers_in(target).keys() - known.keys()
+        lost = answers_in(target).keys() - known.by_id.keys()
     except AbstainError as error:
         raise AbstainError(
             f"must be a new file or a sample to write again, got {target}: {error}", argument="out"
@@ -93,5 +87,5 @@ def _inputs(audit: AuditFolder, drawn: list[str], place: Path) -> dict[str, "pa.
     row = {id_: k for k, id_ in enumerate(data.ids)}
     rows = np.array([row[id_] for id_ in drawn], dtype=np.int64)
     table = plain_rows(folder, data, np.asarray(data.given), rows, place)
-    own = (ID, "label", "given_label", ANSWER)
+    own = (ID, "label", "given_label", ANSWER, NO_CLASS)
     return {name: table.column(name) for name in table.column_names if name not in own}

@@ -5,7 +5,6 @@ of the labels as they were corrected. `before-after.html` shows them to others.
 """
 
 import os
-from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -18,6 +17,8 @@ from markupsafe import Markup
 
 from abstain import __version__
 from abstain.arguments import typed
+from abstain.auditing.answers import Answer
+from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
@@ -29,8 +30,8 @@ from abstain.review.export import Corrected, corrected
 from abstain.review.standing import Standing
 from abstain.review.store import FILE, Store
 from abstain.scores.interval import Interval
+from abstain.scores.verdict import CONFIDENCE
 from abstain.support.files import publish_text
-from abstain.support.optional import require
 from abstain.support.wording import some
 from abstain.training.saving.run_folder import RunFolder
 
@@ -83,32 +84,32 @@ class Comparison:
 def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
     """The figures, as far as they are known.
 
+    Both sides of a line know the same decisions. "Before" is the noise rate of the labels as given,
+    "after" that of what is left once the decisions are put in: it cannot rise by what was learnt.
+
     Args:
         standing: The audit before, and the decisions on it.
         after: The audit of the labels as they were corrected, if there is one.
     """
-    figures, found = standing.figures, corrected(standing.audit, standing.store.decisions)
-    estimated, left = standing.queue.judged({}).rate, figures.left_wrong
+    findings, found = standing.findings, corrected(standing.audit, standing.store.decisions)
     keep = found.keep
-    total = max(int(keep.sum()), 1)
-    measured = f"measured on {figures.checked:,} labels drawn at random, 95% intervals"
+    of_kind = f"{findings.confidence:.0%} intervals"
     lines = [
-        Line(what="labels", before=len(keep), after=total),
+        Line(what="labels", before=len(keep), after=int(keep.sum())),
         Line(
             what="noise rate, by the decisions",
-            before=figures.rate if figures.is_measured else estimated,
-            after=Interval(value=left.value / total, low=left.low / total, high=left.high / total),
-            note=measured if figures.is_measured else "estimated, 90% intervals",
+            before=findings.rate,
+            after=findings.rate_left,
+            note=f"{findings.basis}, {of_kind}",
         ),
     ]
-    if after is not None:
-        rate = after.summary["noise_rate"]
+    if after is not None and (again := _found_again(after, found)) is not None:
         lines.append(
             Line(
-                what="noise rate that an audit of them estimates",
-                before=estimated,
-                after=Interval(value=rate["value"], low=rate["low"], high=rate["high"]),
-                note="by audits that were told of no decision, 90% intervals",
+                what="noise rate, estimated by each of both audits",
+                before=findings.verdict.rate,
+                after=again.verdict.rate,
+                note=f"both know the decisions, {CONFIDENCE:.0%} intervals",
             )
         )
     true = _true_labels(standing)
@@ -126,6 +127,24 @@ def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
         lines += _of_models("held-out labels that the model predicts", "held_out", both)
         lines += _of_models("accuracy on the test labels", "training", both, "test_accuracy")
     return lines
+
+
+def _found_again(after: AuditFolder, found: Corrected) -> Findings | None:
+    """The findings of the audit of corrected labels, told which of these a reviewer gave.
+
+    None where it is an audit of other labels.
+    """
+    judged, classes = after.judged, after.classes
+    kept = np.flatnonzero(found.keep)
+    names = [np.array(x) for x in (found.classes, classes)]
+    if not np.array_equal(names[0][found.labels[kept]], names[1][judged.given]):
+        return None
+    answers = {
+        row: Answer("label", str(names[1][judged.given[row]]))
+        for row, before in enumerate(kept.tolist())
+        if before in found.answers and found.answers[before].label is not None
+    }
+    return Findings.of(judged.evidence, judged.given, classes, answers)
 
 
 def _of_models(
@@ -165,7 +184,7 @@ def compare(
             name=str(first.summary["name"]),
             kind=str(first.summary["inputs"]),
             lines=lines_of(standing, second),
-            decided=_counts(found),
+            decided=_counts(standing.findings),
             people=decisions.people,
             agreements=decisions.agreements(),
             disputes=len(decisions.disputes()),
@@ -199,14 +218,12 @@ def _recipe(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in recipe.items() if not name.startswith(("flip", "seed"))}
 
 
-def _counts(found: Corrected) -> dict[str, int]:
-    kinds = Counter(answer.kind for answer in found.answers.values())
-    changed = int((found.labels != found.given).sum())
+def _counts(findings: Findings) -> dict[str, int]:
     return {
-        "changed": changed,
-        "kept": kinds["label"] - changed,
-        "dropped": kinds["drop"],
-        "unsure": kinds["unsure"],
+        "changed": findings.found_wrong,
+        "kept": findings.reviewed - findings.found_wrong,
+        "dropped": findings.dropped,
+        "unsure": findings.unsure,
     }
 
 
@@ -232,11 +249,7 @@ def _examples(standing: Standing, found: Corrected, data: LabeledData | None) ->
 
 def _true_labels(standing: Standing) -> npt.NDArray[np.int64] | None:
     """Where errors were planted, the labels before."""
-    path = standing.folder / "ledger.parquet"
-    if "detection" not in standing.audit.summary or not path.exists():
-        return None
-    table = require("pyarrow.parquet", "reading an audit").read_table(path)
-    return np.asarray(table.column("true")) if "true" in table.column_names else None
+    return standing.audit.judged.true
 
 
 @typed()

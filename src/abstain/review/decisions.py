@@ -4,7 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from abstain.auditing.answers import Answer as Answer
 
 Mode: TypeAlias = Literal[
     "fix", "verify", "verify-seen", "second", "settle", "file", "note", "undo"
@@ -12,35 +14,6 @@ Mode: TypeAlias = Literal[
 """How a decision came about: worst first; for the random sample, blind or after a look at what the
 audit says; as a second opinion; to settle a dispute; from a file; a note alone; an undo."""
 VERIFYING = ("verify", "verify-seen")
-
-
-class Answer(NamedTuple):
-    """What somebody decided of a label: its class, or why there is none.
-
-    >>> Answer.read("=drop"), Answer.read("drop")
-    (Answer(kind='label', label='drop'), Answer(kind='drop', label=None))
-    """
-
-    kind: Literal["label", "unsure", "drop", "skip"]
-    label: str | None = None
-
-    @property
-    def text(self) -> str:
-        """As the log has it: a class may be called `drop`."""
-        return f"={self.label}" if self.kind == "label" else self.kind
-
-    @classmethod
-    def read(cls, text: str) -> "Answer":
-        """What `text` says."""
-        if text.startswith("="):
-            return cls("label", text[1:])
-        assert text in ("unsure", "drop", "skip"), text
-        return cls(text)  # type: ignore[arg-type]
-
-    @property
-    def is_judgement(self) -> bool:
-        """Whether it says something of the label."""
-        return self.kind in ("label", "drop")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from abstain.errors import AbstainError
 from abstain.report.export import default_suffix, export_cleaned, write_table
-from abstain.review.export import corrected, export_corrected, log_table
+from abstain.review.export import export_corrected, log_table
 from abstain.review.session import Session
 from abstain.support.spreadsheets import for_spreadsheets
 
@@ -45,9 +45,8 @@ def write_download(session: Session, what: str, address: str) -> Path:
         export_corrected(audit, target)
     else:
         target = place / f"{name}-cleaned{_suffix(audit)}"
-        dropped = corrected(audit, session.store.decisions).dropped
         session.share()
-        export_cleaned(audit, target, "reviewed", dropped=dropped)
+        export_cleaned(audit, target, "reviewed")
     return target
 
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.kept_evidence import kept_evidence
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.report.export import (
@@ -67,8 +66,7 @@ class Corrected:
 
 def corrected(audit: AuditFolder, decisions: Decisions) -> Corrected:
     """What the decisions make of the labels."""
-    ids, classes = audit.weights.column("id").to_pylist(), list(audit.summary["classes"])
-    _, given = kept_evidence(audit.folder)
+    ids, classes, given = audit.ids, audit.classes, audit.judged.given
     row = {id_: k for k, id_ in enumerate(ids)}
     number = {name: k for k, name in enumerate(classes)}
     labels, answers = given.copy(), {}
@@ -80,16 +78,6 @@ def corrected(audit: AuditFolder, decisions: Decisions) -> Corrected:
         if answer.label is not None:
             labels[row[id_]] = number[answer.label]
     return Corrected(ids=ids, classes=classes, given=given, labels=labels, answers=answers)
-
-
-def to_be_dropped(folder: Path) -> list[str]:
-    """Ids of samples that reviewers want out of the data set; none without a review."""
-    if not (folder / FILE).exists():
-        return []
-    with Store(folder / FILE) as store:
-        decided = store.decisions
-        answers = {id_: decided.answer(id_) for id_ in decided.ids}
-    return [id_ for id_, answer in answers.items() if answer == Answer("drop")]
 
 
 @typed()
@@ -150,7 +138,7 @@ def log_table(decisions: Decisions, audit: AuditFolder, address: str = "") -> "p
     text = pa.string()
     entries = decisions.in_order()
     row = {id_: k for k, id_ in enumerate(audit.weights.column("id").to_pylist())}
-    _, given = kept_evidence(audit.folder)
+    given = audit.judged.given
     names = audit.summary["classes"]
     rows = [row.get(x.id) for x in entries]
     columns: dict[str, Any] = {

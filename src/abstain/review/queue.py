@@ -1,4 +1,4 @@
-"""Which label comes next, and what the decisions say of all the others.
+"""The order in which labels are shown: which one comes next, and for whom.
 
 Everything is by row, in the order of the source, so that a million labels are no trouble.
 """
@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from abstain.auditing.measured import ENOUGH, gone_through, measure
 from abstain.review.leases import Leases
-from abstain.scores.evidence import UNKNOWN, Evidence
-from abstain.scores.interval import Interval
-from abstain.scores.sampling import Sample, answers_needed, wrong_unchecked
-from abstain.scores.verdict import Verdict, ascending, judge
+from abstain.scores.evidence import UNKNOWN
+from abstain.scores.verdict import Verdict, ascending
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 State: TypeAlias = Literal["open", "decided", "unsure", "drop", "skip", "any"]
@@ -56,27 +53,14 @@ class Filter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What the decisions say so far."""
+class Ahead:
+    """Whether going on pays: wrong labels among the last decisions, and among the next labels."""
 
-    decided: int
-    wrong: int
-    """Of the decided labels."""
-    flagged_left: int
     last: int
     """How many of the newest decisions `last_wrong` is out of."""
     last_wrong: int
     next_wrong: float
     """How many of the next 50 are expected to be wrong."""
-    left_wrong: Interval
-    rate: Interval
-    is_measured: bool
-    checked: int
-    """Answers to the random sample that count."""
-    enough: int
-    """Answers from which on they measure the rate."""
-    halved_by: int | None
-    """How many more answers to the random sample would halve the interval."""
 
     @property
     def pays(self) -> bool:
@@ -88,26 +72,19 @@ class Figures:
 class Queue:
     """The labels of an audit, worst first, with what was decided of them."""
 
-    def __init__(
-        self, evidence: Evidence, given: Rows, num_classes: int, answers: Mapping[int, int]
-    ) -> None:
+    def __init__(self, verdict: Verdict) -> None:
         self.faults: Mapping[str, Rows] = {}
         """Rows with each fault that was found besides wrong labels, the worst first."""
-        self.evidence = evidence
-        self.given = given
-        self.num_classes = num_classes
-        self.state = np.zeros(len(given), np.uint8)
+        self.evidence, self.given = verdict.evidence, verdict.given
+        self.num_classes = verdict.num_classes
+        self.state = np.zeros(len(verdict), np.uint8)
         self.leases = Leases()
-        doubted = (evidence.log_odds < 0) & (evidence.rival != UNKNOWN)
-        self._proposed = np.where(doubted, evidence.rival, given)
-        self.rank(self.judged(answers))
+        doubted = (self.evidence.log_odds < 0) & (self.evidence.rival != UNKNOWN)
+        self._proposed = np.where(doubted, self.evidence.rival, self.given)
+        self.rank(verdict)
 
     def __len__(self) -> int:
         return len(self.given)
-
-    def judged(self, answers: Mapping[int, int]) -> Verdict:
-        """The verdict that knows some answers, as `Audit.with_reviewed` gives it."""
-        return judge(self.evidence, self.given, self.num_classes, answers)
 
     def rank(self, verdict: Verdict) -> None:
         """Go by this verdict from now on: the order changes only here, not with each decision."""
@@ -227,51 +204,16 @@ class Queue:
         order = np.argsort(-counts, kind="stable")[:most].tolist()
         return [(k // m, k % m, int(counts[k])) for k in order if counts[k] and k // m != k % m]
 
-    def figures(
-        self,
-        verdict: Verdict,
-        last: Sequence[bool],
-        sample: Sample | None,
-        drawn: npt.NDArray[np.bool_] | None,
-    ) -> Figures:
-        """What the decisions say so far.
+    def ahead(self, verdict: Verdict, last: Sequence[bool]) -> Ahead:
+        """Whether going on pays.
 
         Args:
-            verdict: What `judged` gave for them.
+            verdict: One that knows the decisions.
             last: Of the newest decisions, whether each found a wrong label.
-            sample: Labels drawn at random, if any were.
-            drawn: Which of them were answered for that.
         """
-        n, dropped = len(self), self.state == DROPPED
-        decided = int(verdict.is_reviewed.sum()) + int(dropped.sum())
-        found_wrong = verdict.found_wrong + int(dropped.sum())
-        rate, checked, is_measured, halved_by = verdict.rate, 0, False, None
-        left_wrong = verdict.expected_among(~verdict.is_reviewed & ~dropped)
-        enough = min(ENOUGH, (n + 1) // 2)
-        if sample is not None and drawn is not None:
-            places = gone_through(verdict.is_reviewed[sample.rows], drawn)
-            checked = len(places)
-            if checked >= enough:
-                rate, is_measured = measure(verdict, sample, places), True
-                left_wrong = wrong_unchecked(rate, n, decided, found_wrong)
-            if 0 < checked < n:
-                halved_by = answers_needed(checked, n)
-        is_open = self.state == OPEN
-        ahead = self._open_ahead(LAST)
-        return Figures(
-            decided=decided,
-            wrong=found_wrong,
-            flagged_left=int((verdict.is_label_issue & is_open).sum()),
-            last=len(last),
-            last_wrong=sum(last),
-            next_wrong=float(verdict.wrong_probability[ahead].sum()),
-            left_wrong=left_wrong,
-            rate=rate,
-            is_measured=is_measured,
-            checked=checked,
-            enough=enough,
-            halved_by=halved_by,
-        )
+        rows = self._open_ahead(LAST)
+        expected = float(verdict.wrong_probability[rows].sum())
+        return Ahead(last=len(last), last_wrong=sum(last), next_wrong=expected)
 
     def _open_ahead(self, count: int) -> list[int]:
         found: list[int] = []

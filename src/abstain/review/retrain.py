@@ -17,7 +17,6 @@ from abstain.errors import AbstainError
 from abstain.report import write_report
 from abstain.report.export import default_suffix, export_cleaned
 from abstain.review.before_after import PAGE, compare, write_before_after
-from abstain.review.export import to_be_dropped
 from abstain.review.sharing import share_decisions
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
@@ -36,7 +35,7 @@ def retrain(folder: Path, place: Path) -> Audit:
     source = Source.found_again(before.summary["sources"])
     place.mkdir(parents=True)
     clean = place / f"corrected{default_suffix(str(source.train), before.summary['inputs'])}"
-    written = export_cleaned(before, clean, "reviewed", dropped=to_be_dropped(folder))
+    written = export_cleaned(before, clean, "reviewed")
     recipe = replace(Recipe.from_json(about["recipe"]), flip=0.0)
     test = None
     if isinstance(source.train, str) and "test" in splits(source.train):

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.arguments import typed
+from abstain.auditing.answers import Answers
 from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import Audit
-from abstain.auditing.reviewed import kept_answers
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
@@ -185,13 +185,9 @@ def _write(found: Audit, place: Path) -> None:
 
 def _knowing(found: Audit, place: Path) -> Audit:
     """The audit with the answers that a folder has."""
-    kept = kept_answers(place)
-    both = replace(
-        kept,
-        answers={**found.kept.answers, **kept.answers},
-        drawn=found.kept.drawn | kept.drawn,
-    )
-    return replace(found, folder=place, kept=both).with_reviewed({})
+    known, kept = found.answers, AuditFolder(place).answers()
+    both = Answers(by_id={**known.by_id, **kept.by_id}, drawn=known.drawn | kept.drawn)
+    return replace(found, folder=place, answers=both).with_reviewed({})
 
 
 def server_of(session: Session, *, token: str | None = None, you: str = "") -> "uvicorn.Server":

@@ -5,7 +5,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from abstain.auditing.folder import AuditFolder
-from abstain.auditing.reviewed import LARGEST_SAMPLE, hand_out
+from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError, DataError
 from abstain.review.decisions import Answer, Entry, Mode
@@ -25,7 +23,6 @@ from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
 from abstain.review.shown import source_of
 from abstain.review.store import Mark
-from abstain.scores.interval import Interval
 from abstain.scores.sampling import Sample
 from abstain.support.wording import some
 
@@ -120,9 +117,7 @@ class Session(Items):
             if self._ends:
                 return
             time.sleep(_REST)
-            seen = self.store.decisions.last
-            self._figures = self._compute()
-            self._computed = seen
+            self._compute()
             self._trouble = ""
             try:
                 share(self.store, self.folder)
@@ -151,18 +146,24 @@ class Session(Items):
 
     def status(self) -> dict[str, Any]:
         """What is always in sight."""
-        figures, decisions = self._figures, self.store.decisions
+        figures, verified = self._figures, self._figures["verified"]
         return {
-            **{k: _plain(v) for k, v in vars(figures).items()},
-            "decided": int((self.queue.state == DECIDED).sum())
-            + int((self.queue.state == STATES["drop"]).sum()),
-            "unsure": int((self.queue.state == STATES["unsure"]).sum()),
+            **figures,
+            # As the page has named some of them so far.
+            "rate": figures["noise_rate"],
+            "wrong": figures["found_wrong"],
+            "flagged_left": figures["flagged"],
+            "is_measured": verified["is_measured"],
+            "checked": verified["counted"],
+            "enough": verified["enough"],
+            **vars(self._ahead),
+            "pays": self._ahead.pays,
+            "decided": int(np.isin(self.queue.state, (DECIDED, STATES["drop"])).sum()),
             "skipped": int((self.queue.state == STATES["skip"]).sum()),
             "to_drop": int((self.queue.state == STATES["drop"]).sum()),
-            "pays": figures.pays,
             "trouble": self._trouble,
             **self._people,
-            "up_to_date": self._computed == decisions.last,
+            "up_to_date": self._computed == self.store.decisions.last,
         }
 
     def next_items(
@@ -221,8 +222,7 @@ class Session(Items):
     def _drawn(self, size: int) -> Sample:
         self.store.check_in_place()  # what is written would make a folder that was removed anew
         wrong = 1 - np.asarray(self.audit.weights.column("weight"))
-        ids = self.audit.weights.column("id").combine_chunks()
-        return hand_out(self.folder, ids, wrong, size)
+        return self.audit.hand_out(self.ids, wrong, size)
 
     def _unanswered(self, who: str, count: int, without: Sequence[int]) -> list[int]:
         if self._sample is None:
@@ -345,16 +345,11 @@ class Session(Items):
     def again(self) -> dict[str, Any]:
         """Judge all labels by the decisions so far, and go by that."""
         with self._lock:
-            self._figures = self._compute()
-            self._computed = self.store.decisions.last
-            self.queue.rank(self._verdict)
+            self._compute()
+            self.queue.rank(self.findings.verdict)
             self.shown.prefer(self._likely())
         share(self.store, self.folder)
         return self.status()
-
-
-def _plain(value: object) -> object:
-    return asdict(value) if isinstance(value, Interval) else value
 
 
 def _class_keys(classes: Sequence[str]) -> list[str] | None:

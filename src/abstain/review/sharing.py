@@ -7,8 +7,9 @@ has.
 
 from pathlib import Path
 
-from abstain.auditing.reviewed import Kept, keep_answers, kept_answers
-from abstain.review.decisions import VERIFYING, Answer
+from abstain.auditing.answers import Answer, Answers
+from abstain.auditing.folder import AuditFolder
+from abstain.review.decisions import VERIFYING
 from abstain.review.store import FILE, Store
 
 
@@ -22,32 +23,30 @@ def share_decisions(folder: Path) -> None:
 def share(store: Store, folder: Path) -> None:
     """Take in what others answered, then write what holds."""
     store.check_in_place()  # what is written would make a folder that was removed anew
-    kept, shared = kept_answers(folder), store.shared()
+    audit = AuditFolder(folder)
+    kept, shared = audit.answers(), store.shared()
     new = {
-        id_: Answer("label", label)
-        for id_, label in kept.answers.items()
-        if shared.get(id_) != label and store.decisions.answer(id_) != Answer("label", label)
+        id_: answer
+        for id_, answer in kept.by_id.items()
+        if shared.get(id_) != answer.text and store.decisions.answer(id_) != answer
     }
     if new:
         store.decide(new, who="file", mode="file", request=f"file-{store.decisions.last}")
     store.refresh()
     answers = answered(store)
-    if answers == kept.answers and answers == shared:
+    texts = {id_: answer.text for id_, answer in answers.items()}
+    if answers == kept.by_id and texts == shared:
         return
-    if answers or kept.answers:
-        drawn = drawn_in(store) | (kept.drawn & answers.keys())
-        keep_answers(folder, Kept(answers=answers, drawn=frozenset(drawn & answers.keys())))
-    store.keep_shared(answers)
+    if answers or kept.by_id:
+        drawn = (drawn_in(store) | kept.drawn) & answers.keys()
+        audit.keep_answers(Answers(by_id=answers, drawn=frozenset(drawn)))
+    store.keep_shared(texts)
 
 
-def answered(store: Store) -> dict[str, str]:
-    """The class that was given to each label that has one, by id."""
-    found = {}
-    for id_ in store.decisions.ids:
-        answer = store.decisions.answer(id_)
-        if answer is not None and answer.label is not None:
-            found[id_] = answer.label
-    return found
+def answered(store: Store) -> dict[str, Answer]:
+    """The answer that holds of each label, by id; to skip a label is none."""
+    held = {id_: store.decisions.answer(id_) for id_ in store.decisions.ids}
+    return {id_: x for id_, x in held.items() if x is not None and x.kind != "skip"}
 
 
 def drawn_in(store: Store) -> set[str]:

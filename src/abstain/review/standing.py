@@ -8,14 +8,11 @@ from collections import Counter
 from dataclasses import asdict
 from itertools import islice
 
-import numpy as np
-
+from abstain.auditing.answers import Answer
+from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
-from abstain.auditing.kept_evidence import kept_evidence
-from abstain.auditing.reviewed import kept_answers, kept_sample
-from abstain.errors import AbstainError
 from abstain.review.decisions import Entry
-from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Figures, Queue
+from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Ahead, Queue
 from abstain.review.sharing import drawn_in, share
 from abstain.review.store import FILE, Store
 
@@ -26,28 +23,25 @@ class Standing:
     def __init__(self, audit: AuditFolder, store: Store | None = None) -> None:
         self.audit = audit
         self.folder = audit.folder
-        evidence, given = kept_evidence(self.folder)
-        self.classes: list[str] = list(audit.summary["classes"])
-        self.ids: list[str] = audit.weights.column("id").to_pylist()
-        if len(given) != len(self.ids):
-            raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
+        self.classes: list[str] = audit.classes
+        self.ids: list[str] = audit.ids
         self.row = {id_: k for k, id_ in enumerate(self.ids)}
         self.number = {name: k for k, name in enumerate(self.classes)}
         self.store = store or Store(self.folder / FILE)
         self._lock = threading.RLock()
-        self._seen = 0
-        self._answers: dict[int, int] = {}
         share(self.store, self.folder)
-        self.queue = Queue(evidence, given, len(self.classes), self._known_answers())
+        self._answers: dict[int, Answer] = {}
+        self._findings = audit.findings()
+        self._sample = self._findings.sample
+        self.queue = Queue(self._findings.verdict)
+        self._seen = 0
         self._take_in()
-        self._sample = kept_sample(self.folder, self.ids)
-        self._figures = self._compute()
-        self._computed = self.store.decisions.last
+        self._compute(self._findings)
 
     @property
-    def figures(self) -> Figures:
-        """What the decisions say."""
-        return self._figures
+    def findings(self) -> Findings:
+        """What the decisions say of all labels."""
+        return self._findings
 
     def close(self) -> None:
         """Write what is left to write."""
@@ -55,14 +49,6 @@ class Standing:
             share(self.store, self.folder)
         finally:
             self.store.close()
-
-    def _known_answers(self) -> dict[int, int]:
-        found = {}
-        for id_ in self.store.decisions.ids:
-            answer = self.store.decisions.answer(id_)
-            if answer is not None and answer.label in self.number and id_ in self.row:
-                found[self.row[id_]] = self.number[answer.label]
-        return found
 
     def _take_in(self) -> None:
         """Let the queue know of what was decided since."""
@@ -80,23 +66,21 @@ class Standing:
             self.queue.state[row] = OPEN
         else:
             self.queue.state[row] = DECIDED if answer.kind == "label" else STATES[answer.kind]
-        if answer is not None and answer.label in self.number:
-            self._answers[row] = self.number[answer.label]
-        else:
+        if answer is None or (answer.kind == "label" and answer.label not in self.number):
             self._answers.pop(row, None)
+        else:
+            self._answers[row] = answer
         self.queue.leases.release(row)
 
-    def _compute(self) -> Figures:
+    def _compute(self, known: Findings | None = None) -> None:
+        """Find again what the decisions say, unless it is known."""
         with self._lock:
-            answers = dict(self._answers)
-            newest = self._newest()
-            drawn = None
-            if self._sample is not None:
-                of_sample = drawn_in(self.store) | kept_answers(self.folder).drawn
-                rows = self._sample.rows.tolist()
-                drawn = np.array([self.ids[row] in of_sample for row in rows], bool)
-            sample = self._sample
-            decisions = self.store.decisions
+            answers, newest, sample = dict(self._answers), self._newest(), self._sample
+            decisions, seen = self.store.decisions, self.store.decisions.last
+            drawn: set[int] = set()
+            if sample is not None:
+                ids = drawn_in(self.store) | self.audit.answers().drawn
+                drawn = {self.row[id_] for id_ in ids if id_ in self.row}
             self._people = {
                 "people": decisions.people,
                 "decided_by": self._decided_by(),
@@ -104,8 +88,11 @@ class Standing:
                 "disputes": len(decisions.disputes()),
                 "pairs": self.queue.pairs(),
             }
-        self._verdict = self.queue.judged(answers)
-        return self.queue.figures(self._verdict, newest, sample, drawn)
+        of_labels = self.queue.evidence, self.queue.given, self.classes
+        self._findings = known or Findings.of(*of_labels, answers, sample, drawn)
+        self._figures = self._findings.as_json()
+        self._ahead: Ahead = self.queue.ahead(self._findings.verdict, newest)
+        self._computed = seen
 
     def _decided_by(self) -> dict[str, int]:
         """How many labels each person decided, as it holds now."""

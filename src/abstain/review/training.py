@@ -77,11 +77,16 @@ def next_folder(folder: Path) -> Path:
 
 def gained(session: Session) -> dict[str, Any]:
     """Noise rate, labels that are right where that is known, and accuracy, before and after."""
-    figures, done = session.figures, again_folders(session.folder)
+    findings, done = session.findings, again_folders(session.folder)
     after = AuditFolder.open(done[-1] / "audit") if done else None
     counts = [
-        {"what": "decided labels", "before": 0, "after": figures.decided, "is_count": True},
-        {"what": "found wrong", "before": 0, "after": figures.wrong, "is_count": True},
+        {
+            "what": "decided labels",
+            "before": 0,
+            "after": findings.reviewed + findings.dropped,
+            "is_count": True,
+        },
+        {"what": "found wrong", "before": 0, "after": findings.found_wrong, "is_count": True},
     ]
     lines = [
         {
