@@ -99,7 +99,7 @@ def test_fewer_samples_are_probed_where_features_take_long(seconds, samples, mon
     monkeypatch.setattr("abstain.embed.choice.seconds_to_embed", lambda x, _: seconds * len(x))
     probed = []
 
-    def agreement(parts, backbone, *, show):
+    def agreement(parts, backbone):
         probed.append(len(parts[0]))
         return 0.5
 

@@ -84,7 +84,7 @@ state = join_processes()
 own = ("small:wordllama", "small:minilm")[state.process_index]
 prepared.choose = lambda *_, **__: Choice(own, "the only one within 1s")
 sources = Source((["good", "bad"] * 5, [0, 1] * 5))
-found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1, show=False)
+found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1)
 assert found.backbone.name == recipe.backbone == "small:wordllama", own
 state.destroy_process_group()  # or a thread of it may end the process by an abort
 """

@@ -37,6 +37,7 @@ from abstain.scores.evidence import (
 )
 from abstain.scores.held_out import HeldOut
 from abstain.scores.summaries import disagreeing_duplicates
+from abstain.support.progress import with_progress
 from abstain.support.wording import many, some
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
@@ -49,6 +50,7 @@ from abstain.training.trained import Trained
 
 
 @typed("recipe", "model", "probabilities")
+@with_progress
 def audit(
     source: object = None,
     recipe: Recipe | None = None,
@@ -142,7 +144,7 @@ def audit(
         chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
         settings: dict[str, Any] = {"folder": folder, "model": model, "resume": resume}
         settings |= {"backbone": backbone, "budget": budget}
-        settings |= {"show": show, "save_every": save_every}
+        settings |= {"save_every": save_every}
         trained, data, sources = _train(named, chosen, settings)
         held_out, test_data = trained.held_out, trained.test
         evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)

@@ -40,14 +40,13 @@ class Choice:
     reason: str
 
 
-def choose(data: LabeledData, *, budget: float = BUDGET, show: bool = False) -> Choice:
+def choose(data: LabeledData, *, budget: float = BUDGET) -> Choice:
     """The backbone for a data set, among those that this machine has; nothing is fetched.
 
     Args:
         data: Images, texts or a table, whose columns of texts it is for.
         budget: Seconds that the features of all samples may take; of backbones that all take more,
             the fastest is left.
-        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     if data.kind == "table" and not data.texts:
         return Choice(NONE, "the inputs are numbers")
@@ -80,7 +79,7 @@ def choose(data: LabeledData, *, budget: float = BUDGET, show: bool = False) -> 
     slowest = max(seconds[name] for name in fitting) / len(data)
     most_samples = _PROBED if _PROBED * slowest <= _PROBE_SECONDS else SHARD
     parts = [_drawn(part, most_samples) for part in seen]
-    agreement = {name: _agreement(parts, one, show=show) for name, one in fitting.items()}
+    agreement = {name: _agreement(parts, one) for name, one in fitting.items()}
     best = max(agreement, key=lambda name: agreement[name])
     figures = ", ".join(f"{name} {share:.1%}" for name, share in agreement.items())
     return Choice(best, f"agrees best with held-out labels ({figures}){left_out}")
@@ -104,9 +103,9 @@ def _opened(data: LabeledData) -> dict[str, Backbone]:
     return opened
 
 
-def _agreement(parts: Sequence[LabeledData], backbone: Backbone, *, show: bool) -> float:
+def _agreement(parts: Sequence[LabeledData], backbone: Backbone) -> float:
     """Share of labels that heads blind to them predict, from the features of all parts."""
-    features = torch.cat([embed(part, backbone, show=show).in_memory() for part in parts], dim=1)
+    features = torch.cat([embed(part, backbone).in_memory() for part in parts], dim=1)
     given = parts[0].given
     found = out_of_sample(features, given, parts[0].num_classes)
     return float((found.argmax(1) == given).float().mean())

@@ -19,8 +19,10 @@ from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 from abstain.support.files import in_the_way, publish, publish_text
 from abstain.support.optional import require
+from abstain.support.progress import with_progress
 
 
+@with_progress
 def write_features(
     source: object,
     backbone: str,
@@ -71,12 +73,12 @@ def write_features(
             remedy="choose one column of texts with {features}" if data.texts else "",
             features=next(iter(data.texts), None),
         )
-    choice = choose(data, show=show) if backbone == AUTO else Choice(backbone, "named")
+    choice = choose(data) if backbone == AUTO else Choice(backbone, "named")
     if choice.name == NONE:
         raise AbstainError(f"must be named for {data.name}: {choice.reason}", argument="backbone")
     network = backbone_named(choice.name, data.kind).for_data(data)
     cost, began = Cost(), time.monotonic()
-    features = embed(data, network, show=show, cost=cost)
+    features = embed(data, network, cost=cost)
     seconds = time.monotonic() - began
     about = {
         "backbone": choice.name,

@@ -21,7 +21,7 @@ from abstain.embed.backbones.base import Backbone, TextBackbone
 from abstain.embed.store.pipeline import Cost, Pipeline, in_order, reading_threads
 from abstain.embed.store.shards import SHARD, Features, Store, is_whole, write_shard
 from abstain.errors import AbstainError
-from abstain.support.counting import counting
+from abstain.support.progress import counting
 from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,6 @@ def embed(
     *,
     cache_dir: str | os.PathLike[str] | None = None,
     device: torch.device | None = None,
-    show: bool = False,
     cost: Cost | None = None,
 ) -> Features:
     """The features of every sample, from the cache where they are there.
@@ -49,7 +48,6 @@ def embed(
         backbone: What to see them by.
         cache_dir: Where features are kept; else `ABSTAIN_CACHE`, else the user's cache folder.
         device: Where to compute; a GPU if there is one.
-        show: Show progress: bars on a terminal, a line a minute in a log.
         cost: Takes in where the time went.
     """
     if data.kind != backbone.kind:
@@ -64,7 +62,7 @@ def embed(
     ranges = [range(x, min(x + SHARD, len(data))) for x in range(0, len(data), SHARD)]
     shards: list[Path] = []
     with (
-        counting(len(data), f"{data.name} by {backbone.name}", show=show) as advance,
+        counting(len(data), f"{data.name} by {backbone.name}") as advance,
         Decoders(len(data)) as decoders,
         reading_threads() as threads,
         ThreadPoolExecutor(1) as writer,

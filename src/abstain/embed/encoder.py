@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,14 @@ class BackboneEncoder(Encoder):
     columns: tuple[str, ...] = ()
     reason: str = ""
     """Why this backbone."""
-    show: bool = field(default=False, compare=False)
 
     @classmethod
-    def fit(
-        cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
-    ) -> "BackboneEncoder":
+    def fit(cls, data: LabeledData, backbone: Backbone, *, reason: str = "") -> "BackboneEncoder":
         """Embed the training part, and take mean and spread of its features."""
         backbone = backbone.for_data(data)
-        rows = embed(data, backbone, show=show).within(MEMORY_BUDGET)
+        rows = embed(data, backbone).within(MEMORY_BUDGET)
         table = TableEncoder.fit(as_table(data, rows))
-        return cls(backbone, table, data.columns, reason, show)
+        return cls(backbone, table, data.columns, reason)
 
     @classmethod
     def restore(
@@ -78,7 +75,7 @@ class BackboneEncoder(Encoder):
         """The features, from the cache where they are there; lazy where they do not fit."""
         if isinstance(data, LabeledData):
             self.check_kind(data)
-            features = embed(data, self.backbone, show=self.show)
+            features = embed(data, self.backbone)
             return self.table.encode(features.within(MEMORY_BUDGET))
         return super().encode(data)
 

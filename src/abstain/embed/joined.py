@@ -1,7 +1,7 @@
 """A table with free text: numbers and categories, and beside them what a backbone sees of texts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,23 +34,20 @@ class JoinedEncoder(Encoder):
     """Of each column of texts, mean and spread of its features."""
     reason: str = ""
     """Why this backbone."""
-    show: bool = field(default=False, compare=False)
     kind: Kind = "table"
 
     @classmethod
-    def fit(
-        cls, data: LabeledData, backbone: Backbone, *, reason: str = "", show: bool = False
-    ) -> "JoinedEncoder":
+    def fit(cls, data: LabeledData, backbone: Backbone, *, reason: str = "") -> "JoinedEncoder":
         """Embed the texts of the training part, and take mean and spread of all its columns."""
         has_numbers = any(bool((~rows.isnan()).any()) for rows in blocks(data.inputs))
         # First, as columns that cannot be used are named here, and embedding may take hours.
         numbers = TableEncoder.fit(data) if has_numbers else None
         texts = {}
         for name in data.texts:
-            features = embed(data.of_texts(name), backbone, show=show)
+            features = embed(data.of_texts(name), backbone)
             rows = features.within(MEMORY_BUDGET // len(data.texts))
             texts[name] = _scaled(TableEncoder.fit(as_table(data, rows)))
-        return cls(backbone, numbers, texts, reason, show)
+        return cls(backbone, numbers, texts, reason)
 
     @classmethod
     def restore(
@@ -104,7 +101,7 @@ class JoinedEncoder(Encoder):
         self._check_texts(data)
         parts = [] if self.numbers is None else [self.numbers.encode(data)]
         for name, encoder in self.texts.items():
-            features = embed(data.of_texts(name), self.backbone, show=self.show)
+            features = embed(data.of_texts(name), self.backbone)
             parts.append(encoder.encode(features.within(MEMORY_BUDGET // len(self.texts))))
         tensors = [part for part in parts if isinstance(part, Tensor)]
         return torch.cat(tensors, dim=1) if len(tensors) == len(parts) else LazyJoined(tuple(parts))

@@ -20,7 +20,7 @@ from abstain.data.readers.splits import canonical
 from abstain.errors import AbstainError, DataError, MissingColumnError
 from abstain.losses import abstention, belief
 from abstain.predicting.predictions import Predictions, ScoreName
-from abstain.support.counting import counting
+from abstain.support.progress import counting
 from abstain.training.loop.batches import Batches, workers_for
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.sources import warn_of_values
@@ -111,11 +111,10 @@ class FinishedRun:
         options: Mapping[str, Any],
         *,
         compare: bool,
-        show: bool,
     ) -> Predictions:
         """Predictions for all of a source, none held back."""
         data = self._read(source, options, labelled=compare)
-        logits = self._logits(data, show=show)
+        logits = self._logits(data)
         warn_of_values(data, self.encoder)
         if not bool(torch.isfinite(logits).all()):
             raise AbstainError(
@@ -190,7 +189,7 @@ class FinishedRun:
         found["texts"] = tuple(self.encoder.texts)
         return fitting(source, {name: value for name, value in found.items() if value is not None})
 
-    def _logits(self, data: LabeledData, *, show: bool) -> torch.Tensor:
+    def _logits(self, data: LabeledData) -> torch.Tensor:
         """The outputs of the model for every sample, on the CPU."""
         inputs = resident(self.encoder.encode(data), self.device)
         batches = Batches(
@@ -207,7 +206,7 @@ class FinishedRun:
         with (
             _judging(self.model),
             torch.inference_mode(),
-            counting(len(data), f"predicting {data.name}", show=show) as advance,
+            counting(len(data), f"predicting {data.name}") as advance,
         ):
             for batch in batches.in_order():
                 logits = self.model(self.encoder.to_model(batch.inputs))

@@ -21,11 +21,13 @@ from abstain.scores.selective import (
     select_by_expected_risk,
     threshold_for_risk,
 )
+from abstain.support.progress import with_progress
 from abstain.training.sources import check_options
 from abstain.training.trained import Trained
 
 
 @typed("score", "run")
+@with_progress
 def predict_from(
     run: str | os.PathLike[str] | Trained | HasTrained,
     source: object,
@@ -94,13 +96,11 @@ def predict_from(
         options, its_options = divided(options, source, calibrate)
         split = calibrate_split or _split_like(options.get("split", "train"), calibrate)
         finished.check_unseen(calibrate, split)
-        checked = finished.predict(
-            calibrate, score, {**its_options, "split": split}, compare=True, show=show
-        )
+        checked = finished.predict(calibrate, score, {**its_options, "split": split}, compare=True)
         assert checked.given is not None
         wrong = checked.predicted != checked.given
         held = threshold_for_risk(checked.willing, wrong, max_risk, confidence)
-    predictions = finished.predict(source, score, options, compare=compare, show=show)
+    predictions = finished.predict(source, score, options, compare=compare)
     answered = predictions.answered
     if coverage is not None:
         answered = select_by_coverage(predictions.willing, coverage)

@@ -85,7 +85,6 @@ def set_up(
     state: PartialState,
     *,
     resumed: RunFolder | None = None,
-    show: bool = False,
 ) -> Setup:
     """Encode the data and build the network.
 
@@ -95,10 +94,9 @@ def set_up(
         model: A network of the user's own.
         state: The processes that train together.
         resumed: The folder of the run that is taken up again.
-        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     data = prepared.data
-    fitted = partial(prepared.encoder, finetune=bool(recipe.finetune), show=show)
+    fitted = partial(prepared.encoder, finetune=bool(recipe.finetune))
     encoder = load_any_encoder(resumed.path) if resumed else by_all(fitted, state)
     task = make_task(data, prepared.test, encoder, recipe, state)
     model, name = network_for(model, task, recipe, resumed=resumed is not None)

@@ -151,7 +151,7 @@ class Prepared:
             )
         return recipe
 
-    def encoder(self, *, finetune: bool, show: bool) -> Encoder:
+    def encoder(self, *, finetune: bool) -> Encoder:
         """The encoder of a training, fitted to its data."""
         data, backbone = self.data, self.backbone
         if backbone.name == NONE and finetune:
@@ -168,20 +168,17 @@ class Prepared:
         if finetune:
             return FineTuningEncoder.fit(data, network, reason=backbone.reason)
         if data.texts:
-            return JoinedEncoder.fit(data, network, reason=backbone.reason, show=show)
-        return BackboneEncoder.fit(data, network, reason=backbone.reason, show=show)
+            return JoinedEncoder.fit(data, network, reason=backbone.reason)
+        return BackboneEncoder.fit(data, network, reason=backbone.reason)
 
 
-def load_for(
-    source: Source, backbone: str, *, budget: float = BUDGET, show: bool = False
-) -> Prepared:
+def load_for(source: Source, backbone: str, *, budget: float = BUDGET) -> Prepared:
     """The data of a training, as its backbone needs them; nothing is planted.
 
     Args:
         source: What the user named, and how to read it.
         backbone: A name, `auto` or `none`.
         budget: Seconds that the features may take, where a backbone is chosen.
-        show: Show progress: bars on a terminal, a line a minute in a log.
     """
     check_name(backbone)
     backbone = found_from_anywhere(backbone)
@@ -193,7 +190,7 @@ def load_for(
             argument="backbone",
         )
     if backbone == AUTO:
-        choice = choose(data, budget=budget, show=show)
+        choice = choose(data, budget=budget)
         if choice.name == NONE and data.kind == "image":
             data, test = source.load()
     return Prepared(data=data, test=test, backbone=choice, source=source)
@@ -206,7 +203,6 @@ def prepare(
     state: PartialState,
     *,
     budget: float,
-    show: bool,
 ) -> tuple[Prepared, Recipe]:
     """Load data and plant errors; and the recipe, with all filled in that follows from the data.
 
@@ -216,9 +212,8 @@ def prepare(
         backbone: A name, `auto` or `none`.
         state: The processes that train together.
         budget: Seconds that the features may take, where a backbone is chosen.
-        show: Show progress: bars on a terminal, a line a minute in a log.
     """
-    clean = by_all(partial(load_for, source, backbone, budget=budget, show=show), state)
+    clean = by_all(partial(load_for, source, backbone, budget=budget), state)
     # Each timed the backbones by its own clock, which may leave out another one.
     clean = replace(clean, backbone=agreed(lambda: clean.backbone, state))
     recipe = clean.resolved(recipe)

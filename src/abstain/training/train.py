@@ -15,6 +15,7 @@ from abstain.data import LabeledData
 from abstain.data.source import Source
 from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
+from abstain.support.progress import with_progress
 from abstain.training.plan import set_up
 from abstain.training.processes import agreed, join_processes
 from abstain.training.recipe import Recipe
@@ -30,6 +31,7 @@ from abstain.training.trial import Trial, TrialFolder, budget_seconds, planned, 
 
 
 @typed("recipe", "model")
+@with_progress
 def train(
     source: object = None,
     recipe: Recipe | None = None,
@@ -104,7 +106,6 @@ def train(
         wanted_backbone(asked, model),
         state,
         budget=seconds or BUDGET,
-        show=show,
     )
     if about is None:
         trial = None if model else planned(asked, prepared, seconds)
@@ -113,18 +114,17 @@ def train(
         trial = Trial.from_json(about["trial"]) if "trial" in about else None
     resumed = None if about is None else place
     with _memory(resolved):
-        setup = set_up(prepared, resolved, model, state, resumed=resumed, show=show)
+        setup = set_up(prepared, resolved, model, state, resumed=resumed)
         trained = run_once(
             setup,
             place,
             resumed=resumed is not None,
-            show=show,
             save_every=save_every,
             trial=None if trial is None else trial.as_json(),
         )
     if trial is None:
         return trained
-    return tried(trial, trained, prepared, state, began=began, show=show, save_every=save_every)
+    return tried(trial, trained, prepared, state, began=began, save_every=save_every)
 
 
 @contextmanager

@@ -150,7 +150,6 @@ def run_once(
     place: RunFolder | None,
     *,
     resumed: bool,
-    show: bool,
     save_every: float,
     trial: Mapping[str, Any] | None = None,
 ) -> Trained:
@@ -160,7 +159,6 @@ def run_once(
         setup: All that the training needs.
         place: The folder of the run.
         resumed: Whether it is there already.
-        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         trial: What is to be tried afterwards, for the folder.
     """
@@ -181,7 +179,7 @@ def run_once(
             trial=trial,
         )
     state.wait_for_everyone()
-    shown = reports.shown(loop.steps, recipe.epochs or 0, place, visible=show)
+    shown = reports.shown(loop.steps, recipe.epochs or 0, place)
     with shown if state.is_main_process else nullcontext():
         loop.run()
     decided = place.about().get("finetuning") if place else None

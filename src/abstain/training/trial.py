@@ -167,7 +167,6 @@ def tried(
     state: PartialState,
     *,
     began: float,
-    show: bool,
     save_every: float,
 ) -> Trained:
     """The better of two trainings, in the one folder of the run.
@@ -178,7 +177,6 @@ def tried(
         prepared: The data of both.
         state: The processes that train together.
         began: When the run did, by `time.monotonic`.
-        show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
     """
     place = TrialFolder(frozen.folder) if frozen.folder else None
@@ -188,16 +186,16 @@ def tried(
     try:
         if place is not None and resumed:
             recipe = Recipe.from_json(place.about()["recipe"])
-            setup = set_up(prepared, recipe, None, state, resumed=place, show=show)
+            setup = set_up(prepared, recipe, None, state, resumed=place)
         else:
             if place is not None and state.is_main_process:
                 place.clear()  # a process may have been killed before it began
-            fitted = _fitted(trial, prepared, state, began, show=show)
+            fitted = _fitted(trial, prepared, state, began)
             if isinstance(fitted, _Misfit):
                 comparison = not_tried(agreement, fitted.seconds, fitted.left, least=LEAST_EPOCHS)
                 return _decided(frozen, comparison, place, state)
             setup = fitted
-        tuned = run_once(setup, place, resumed=resumed, show=show, save_every=save_every)
+        tuned = run_once(setup, place, resumed=resumed, save_every=save_every)
     except DivergedError:
         comparison = failed(agreement, "the training diverged")
     except torch.OutOfMemoryError:
@@ -222,9 +220,7 @@ class _Misfit:
     left: float
 
 
-def _fitted(
-    trial: Trial, prepared: Prepared, state: PartialState, began: float, *, show: bool
-) -> Setup | _Misfit:
+def _fitted(trial: Trial, prepared: Prepared, state: PartialState, began: float) -> Setup | _Misfit:
     """The set-up of as many epochs as fit into what is left of the budget."""
     recipe = prepared.resolved(trial.recipe)
     wanted = recipe.epochs or 0
@@ -237,7 +233,7 @@ def _fitted(
     rough = agreed(lambda: _rough_epoch(prepared), state)
     if rough * least > _SURELY * left():
         return _Misfit(rough, left())
-    setup = set_up(prepared, recipe, None, state, show=show)
+    setup = set_up(prepared, recipe, None, state)
     seconds = seconds_per_epoch(setup)
     epochs = min(wanted, int(left() / seconds))
     if epochs < least:

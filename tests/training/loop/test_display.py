@@ -4,11 +4,12 @@ import io
 
 from rich.console import Console
 
+from abstain.support.progress import showing
 from abstain.training.loop.hooks import live_display
 
 
 def show(console):
-    with live_display(100, 5, console=console) as display:
+    with showing(), live_display(100, 5, console=console) as display:
         display("step", {"step": 40.0, "epoch": 2.0, "smoothed_loss": 1.2345})
         display("epoch", {"step": 40.0, "epoch": 2.0, "test_accuracy": 0.875})
         display("step", {"step": 41.0, "epoch": 3.0, "smoothed_loss": 1.2})

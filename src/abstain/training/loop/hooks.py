@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from abstain.support.counting import Rate, watched
+from abstain.support.progress import Rate, watched
 from abstain.training.augmentation import augmented
 from abstain.training.loop.batches import Batch
 from abstain.training.saving.history import Row
@@ -24,9 +24,7 @@ class Display(Protocol):
 
 
 @contextmanager
-def live_display(
-    steps: int, epochs: int, *, visible: bool = True, console: Console | None = None
-) -> Iterator[Display]:
+def live_display(steps: int, epochs: int, *, console: Console | None = None) -> Iterator[Display]:
     """A bar over all steps, with the last epoch's figures."""
     with watched(
         TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
@@ -35,7 +33,6 @@ def live_display(
         TextColumn("{task.fields[figures]}"),
         Rate("steps"),
         TimeRemainingColumn(),
-        show=visible,
         console=console,
     ) as progress:
         task = progress.add_task("train", total=steps, epoch=1, epochs=epochs, figures="")
@@ -80,12 +77,10 @@ class Reports(Hooks):
         self._to: list[Display] = []
 
     @contextmanager
-    def shown(
-        self, steps: int, epochs: int, place: RunFolder | None, *, visible: bool
-    ) -> Iterator[None]:
+    def shown(self, steps: int, epochs: int, place: RunFolder | None) -> Iterator[None]:
         """Show rows on the terminal, and write them for TensorBoard where there is a folder."""
         with ExitStack() as stack:
-            self._to.append(stack.enter_context(live_display(steps, epochs, visible=visible)))
+            self._to.append(stack.enter_context(live_display(steps, epochs)))
             if place is not None:
                 self._to.append(stack.enter_context(_tensorboard(place)))
             yield
