@@ -4,9 +4,11 @@ import pytest
 import torch
 from tiny_models import bert
 
-from abstain import AbstainError
+from abstain import AbstainError, Recipe
+from abstain.auditing.audit import audit
 from abstain.data import load
 from abstain.embed.backbones.names import backbone_named
+from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder, load_any_encoder
 
 
@@ -23,6 +25,24 @@ def test_features_are_standardised_as_those_of_the_training(texts):
     assert float(rows.mean(0).abs().max()) < 1e-3
     alone = encoder.encode_one(texts.inputs[3], ())
     torch.testing.assert_close(alone, rows[3], atol=2e-2, rtol=0)  # the cache holds half precision
+
+
+def test_the_features_of_the_training_data_are_made_once(texts, monkeypatch):
+    made = []
+
+    def counted(data, backbone, **options):
+        made.append(data.name)
+        return embed(data, backbone, **options)
+
+    monkeypatch.setattr("abstain.embed.embedding.embed", counted)
+    found = audit(texts, Recipe.of("auto", epochs=2, backbone="small:wordllama"))
+    assert {"near_duplicate", "outlier"} <= set(found.checks.issues)
+    assert len(made) == 1
+    encoder = found.trained.encoder
+    assert encoder.features(found.trained.data) is encoder.embedding.features
+    others = load((["another text", "and one more"] * 2, [0, 1] * 2))
+    assert len(encoder.features(others)) == 4
+    assert len(made) == 2
 
 
 def test_a_saved_encoder_gives_the_same(texts, tmp_path):

@@ -67,7 +67,9 @@ def _features(trained: Trained | None, data: LabeledData) -> Tensor | Features |
     """What a backbone makes of the inputs, as it was before it was trained; or a table encoded."""
     if trained is None:
         return None
-    if isinstance(trained.encoder, BackboneEncoder | FineTuningEncoder):
+    if isinstance(trained.encoder, BackboneEncoder):
+        return trained.encoder.features(data)
+    if isinstance(trained.encoder, FineTuningEncoder):
         return embed(data, trained.encoder.backbone)
     if trained.encoder.sees != "table":
         return None

@@ -6,13 +6,14 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from abstain.data import LabeledData
+from abstain.data import Inputs, LabeledData
 from abstain.data.cache import cache_folder
 from abstain.data.identity import sample_digests
 from abstain.data.readers.decoders import Decoders
@@ -31,6 +32,26 @@ _HASHED, _AHEAD = 128, 16
 _LARGEST = torch.finfo(torch.float16).max
 _WRITTEN = 4
 """Shards that are written meanwhile."""
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The features of one data set by one backbone: made once, and handed on."""
+
+    inputs: Inputs
+    features: Features
+
+    @classmethod
+    def of(cls, data: LabeledData, backbone: Backbone) -> "Embedding":
+        """Made now, or read from the cache."""
+        return cls(data.inputs, embed(data, backbone))
+
+
+def again(made: Embedding | None, data: LabeledData, backbone: Backbone) -> Features:
+    """The features of a data set: those that were made, if they are its own."""
+    if made is not None and made.inputs is data.inputs:
+        return made.features
+    return embed(data, backbone)
 
 
 def embed(

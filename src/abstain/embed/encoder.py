@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from abstain.data.encoders.table_encoder import TableEncoder
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbones.base import Backbone
 from abstain.embed.backbones.names import backbone_again
-from abstain.embed.embedding import embed
+from abstain.embed.embedding import Embedding, again
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder, as_table
+from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 
 
@@ -33,14 +34,16 @@ class BackboneEncoder(Encoder):
     columns: tuple[str, ...] = ()
     reason: str = ""
     """Why this backbone."""
+    embedding: Embedding | None = field(default=None, compare=False, repr=False)
+    """Of the training data, to be handed on."""
 
     @classmethod
     def fit(cls, data: LabeledData, backbone: Backbone, *, reason: str = "") -> "BackboneEncoder":
         """Embed the training part, and take mean and spread of its features."""
         backbone = backbone.for_data(data)
-        rows = embed(data, backbone).within(MEMORY_BUDGET)
-        table = TableEncoder.fit(as_table(data, rows))
-        return cls(backbone, table, data.columns, reason)
+        embedding = Embedding.of(data, backbone)
+        table = TableEncoder.fit(as_table(data, embedding.features.within(MEMORY_BUDGET)))
+        return cls(backbone, table, data.columns, reason, embedding)
 
     @classmethod
     def restore(
@@ -75,9 +78,12 @@ class BackboneEncoder(Encoder):
         """The features, from the cache where they are there; lazy where they do not fit."""
         if isinstance(data, LabeledData):
             self.check_kind(data)
-            features = embed(data, self.backbone)
-            return self.table.encode(features.within(MEMORY_BUDGET))
+            return self.table.encode(self.features(data).within(MEMORY_BUDGET))
         return super().encode(data)
+
+    def features(self, data: LabeledData) -> Features:
+        """Features as the backbone makes them; those of the training data are there already."""
+        return again(self.embedding, data, self.backbone)
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         return LazyEncoded(inputs, self)

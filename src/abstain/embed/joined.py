@@ -1,7 +1,7 @@
 """A table with free text: numbers and categories, and beside them what a backbone sees of texts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ from abstain.data.inputs import LazyRows, blocks, rows_at
 from abstain.data.reading import MEMORY_BUDGET
 from abstain.embed.backbones.base import Backbone
 from abstain.embed.backbones.names import backbone_again
-from abstain.embed.embedding import embed
+from abstain.embed.embedding import Embedding, again
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
 
@@ -34,6 +34,8 @@ class JoinedEncoder(Encoder):
     """Of each column of texts, mean and spread of its features."""
     reason: str = ""
     """Why this backbone."""
+    embeddings: Mapping[str, Embedding] = field(default_factory=dict, compare=False, repr=False)
+    """Of each column of texts of the training data, to be handed on."""
     kind: Kind = "table"
 
     @classmethod
@@ -42,12 +44,12 @@ class JoinedEncoder(Encoder):
         has_numbers = any(bool((~rows.isnan()).any()) for rows in blocks(data.inputs))
         # First, as columns that cannot be used are named here, and embedding may take hours.
         numbers = TableEncoder.fit(data) if has_numbers else None
+        embeddings = {name: Embedding.of(data.of_texts(name), backbone) for name in data.texts}
         texts = {}
-        for name in data.texts:
-            features = embed(data.of_texts(name), backbone)
-            rows = features.within(MEMORY_BUDGET // len(data.texts))
+        for name, embedding in embeddings.items():
+            rows = embedding.features.within(MEMORY_BUDGET // len(data.texts))
             texts[name] = _scaled(TableEncoder.fit(as_table(data, rows)))
-        return cls(backbone, numbers, texts, reason)
+        return cls(backbone, numbers, texts, reason, embeddings)
 
     @classmethod
     def restore(
@@ -101,7 +103,7 @@ class JoinedEncoder(Encoder):
         self._check_texts(data)
         parts = [] if self.numbers is None else [self.numbers.encode(data)]
         for name, encoder in self.texts.items():
-            features = embed(data.of_texts(name), self.backbone)
+            features = again(self.embeddings.get(name), data.of_texts(name), self.backbone)
             parts.append(encoder.encode(features.within(MEMORY_BUDGET // len(self.texts))))
         tensors = [part for part in parts if isinstance(part, Tensor)]
         return torch.cat(tensors, dim=1) if len(tensors) == len(parts) else LazyJoined(tuple(parts))
