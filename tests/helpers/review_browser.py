@@ -11,8 +11,8 @@ from abstain.review.store import Store
 
 @contextmanager
 def serving(folder, port=None, **settings):
-    """The server in a thread; its address."""
-    session = Session(folder)
+    """The server in a thread; its address. The session is `serving.session`."""
+    session = serving.session = Session(folder)
     listening = listen("127.0.0.1", port)
     server = server_of(session, **{"you": "ann", **settings})
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
