@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 from PIL import Image
-from review_browser import log, opened, press, row, serving
 from small_runs import free_port
 
 from abstain import Recipe
@@ -17,6 +16,7 @@ from abstain.review.serving import kept_token
 from abstain.review.store import Store
 
 from audits import write_images
+from review_browser import log, opened, press, row, serving
 
 
 def port_of(address):
@@ -234,9 +234,7 @@ def test_a_second_opinion_is_served_neither_choice_nor_note(browser, photos):
 
 def test_without_storage_the_page_works(browser, photos):
     """As where a browser, or a policy, forbids it."""
-    forbidden = (
-        "Object.defineProperty(window, 'localStorage', { get() { throw Error('no'); } })"
-    )
+    forbidden = "Object.defineProperty(window, 'localStorage', { get() { throw Error('no'); } })"
     with serving(photos) as address:
         context = browser.new_context()
         context.add_init_script(forbidden)

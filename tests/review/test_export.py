@@ -93,6 +93,24 @@ def test_an_image_folder_is_one_to_train_on(reviewed, tmp_path, copies):
     assert not (tmp_path / "out" / "dark" / "2.png").exists()
 
 
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_link_out_of_the_folder_is_not_followed(made, reviewed, tmp_path, copies):
+    secret, link = tmp_path / "secret", made / "photos" / "light" / "7.png"
+    content = link.read_bytes()
+    secret.write_bytes(content)
+    link.unlink()
+    link.symlink_to(secret)
+    try:
+        with pytest.raises(
+            AbstainError, match=r"links out of .* are not followed, got light/7\.png"
+        ):
+            export_corrected(reviewed, tmp_path / "out", copies=copies)
+    finally:
+        link.unlink()
+        link.write_bytes(content)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_class_that_leads_elsewhere_makes_no_folder(photos, tmp_path):
     decide(photos, **{"dark/0.png": "light"})
     summary = json.loads((photos / "summary.json").read_text())

@@ -117,3 +117,14 @@ def test_labels_most_like_one_of_a_class_as_given(photos, page):
         assert len(items) == 5
         assert {x["given"] for x in items} == {1}
         assert client.get("/api/next", params={"who": "a", "like": row, "of": 2}).status_code == 400
+
+
+def test_orders_of_filters_are_kept_up_to_a_bound():
+    """Each takes 8 bytes a label, and anybody can ask for as many as there are numbers."""
+    queue, _ = two_pairs()
+    first = Filter(given=0)
+    for k in range(200):
+        queue.next(Filter(least=k / 1000), "ann", 1)
+        queue.next(first, "ann", 1)
+    assert len(queue._filtered) <= 32
+    assert queue.next(first, "ann", 2)[0] == [0, 2]

@@ -7,6 +7,6 @@ shown.py      a sample as a person looks at it, and the samples that are like it
 standing.py   what holds of one audit; items.py a label as the page is told of it;
               session.py all that the page asks
 app.py        the server, asked.py what a request says, guard.py who is let in, static/ the page;
-              serving.py opens it
+              serving.py opens it, server.py ends it
 before_after.py   what a review has gained
 """

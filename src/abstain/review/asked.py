@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer
@@ -30,10 +30,13 @@ async def body_of(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise AbstainError("what is sent must be JSON")
     content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > _LONGEST_BODY:
-            raise AbstainError(f"what is sent must be shorter than {_LONGEST_BODY} bytes")
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > _LONGEST_BODY:
+                raise AbstainError(f"what is sent must be shorter than {_LONGEST_BODY} bytes")
+    except ClientDisconnect as error:  # there is nobody left to answer
+        raise AbstainError("what is sent must be sent to its end") from error
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -32,6 +32,7 @@ from abstain.review.decisions import Answer, Decisions, whose
 from abstain.review.store import FILE, Store
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
+from abstain.support.wording import some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -229,6 +230,14 @@ def _folder(audit: AuditFolder, found: Corrected, target: Path, *, copies: bool)
     data: LabeledData = audit.load()
     assert set(data.ids) >= set(found.ids)
     rows = np.flatnonzero(found.keep).tolist()
+    root = source.resolve()
+    ids = [found.ids[row] for row in rows]
+    outside = [x for x in ids if not (source / x).resolve().is_relative_to(root)]
+    if outside:  # the page shows none of them either
+        raise AbstainError(
+            f"links out of {source} are not followed, got {some(outside, 3)}",
+            remedy="put the files there, or export a table",
+        )
     taken: set[Path] = set()
     for row in rows:
         label, origin = found.classes[found.labels[row]], source / found.ids[row]

@@ -196,6 +196,7 @@ def server_of(session: Session, *, token: str | None = None, you: str = "") -> "
         import uvicorn
 
         from abstain.review.app import make_app
+        from abstain.review.server import Server
     except ModuleNotFoundError as error:
         raise AbstainError(
             f"the review page needs the package {error.name}, which is not installed",
@@ -207,9 +208,8 @@ def server_of(session: Session, *, token: str | None = None, you: str = "") -> "
         access_log=False,
         server_header=False,
         lifespan="off",
-        timeout_graceful_shutdown=1,  # seconds; a connection may never send its request to the end
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -225,6 +225,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, one))
+            listening.listen()  # or a second review could bind to the same port
         except OSError as error:
             listening.close()
             if one is tried[-1]:
