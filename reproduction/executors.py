@@ -11,6 +11,7 @@ import torch
 
 from abstain.training.recipe import Recipe
 from reproduction.record import Result
+from reproduction.stacked import coteaching
 from reproduction.tasks import Task
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ class Executor:
         size, classes = len(task.inputs), task.num_classes
         recipes = [r.resolved(num_samples=size, num_classes=classes) for r in recipes]
         on_cpu = not torch.cuda.is_available()
-        if task.network in _NOT_STACKED or (on_cpu and task.network in _LOOP_ON_CPU):
+        pairs = any(
+            recipe.method == coteaching.METHOD for recipe in recipes
+        )  # only a stack has them
+        in_loop = task.network in _NOT_STACKED or (on_cpu and task.network in _LOOP_ON_CPU)
+        if in_loop and not pairs:
             return [self._one(task, recipe) for recipe in recipes]
         return self._stacked(task, recipes)
 

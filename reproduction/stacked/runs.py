@@ -9,8 +9,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from abstain.training import coteaching
-from abstain.training.coteaching import CoTeachingPlan, partner_seed
 from abstain.training.loop.batches import epoch_order, held_out_rows
 from abstain.training.loop.evaluation import has_diverged
 from abstain.training.objective.losses import Stop, is_warm_up, make_stop, make_warm_up
@@ -19,6 +17,8 @@ from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe
 from abstain.training.saving.history import Row, all_done
 from abstain.training.sources import planted
+from reproduction.stacked import coteaching
+from reproduction.stacked.coteaching import CoTeachingPlan, partner_seed
 
 
 @dataclass

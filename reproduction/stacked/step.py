@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from abstain.losses import stake
-from abstain.training.coteaching import exchange
 from abstain.training.loop.evaluation import LOG_PAYOFF_SHOWN, SUMS
 from abstain.training.objective.losses import remembered
+from reproduction.stacked.coteaching import exchange
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import Net
 from reproduction.stacked.optim import Rule

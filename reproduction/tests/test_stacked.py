@@ -10,12 +10,12 @@ import torch
 from abstain import noise
 from abstain.errors import AbstainError
 from abstain.models import build_model
-from abstain.training.coteaching import CoTeachingPlan
 from abstain.training.loop.batches import Batches
 from abstain.training.objective.losses import Objective
 from abstain.training.objective.stopping import AnalyticalStop
 from abstain.training.recipe import Recipe
 from reproduction.stacked import trainer
+from reproduction.stacked.coteaching import CoTeachingPlan
 from reproduction.stacked.nets import build_one, conv_pool_relu
 from reproduction.stacked.runs import Run
 from reproduction.stacked.text import attend, recur, recur_back

@@ -1,6 +1,5 @@
 """The stacked trainer against the loop of `abstain train`, in float64."""
 
-import copy
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,7 +8,6 @@ import small_runs as small
 import torch
 
 from abstain.models import build_model
-from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.recipe import Recipe
 from abstain.training.train import train
 from reproduction.stacked.trainer import StackedTask, train_stacked
@@ -61,30 +59,3 @@ def test_auto_is_that_of_the_loop_and_a_neighbour_changes_nothing(epochs):
     np.testing.assert_allclose(
         [row["loss"] for row in plain.epochs], [row["loss"] for row in alone.epochs], rtol=1e-12
     )
-
-
-@pytest.mark.parametrize("warm_up", [0, 2])
-def test_a_pair_is_that_of_the_loop(warm_up):
-    x, y = small.blobs(22)
-    # Five batches an epoch: twenty steps, in which R(t), learning rate and momentum change.
-    recipe = Recipe.of(
-        "coteaching-plus", rate=0.9, epochs=4, warm_up=warm_up, batch=5, learning_rate=0.01,
-        flip=0.4, seed_init=3, seed_order=4,
-    )  # fmt: skip
-    networks = [network_of(seed) for seed in (recipe.seed_init, partner_seed(recipe.seed_init))]
-
-    def pair_of(both):
-        return Pair(*(small.Reads64(copy.deepcopy(network)) for network in both))
-
-    trained = train((x, y), recipe, model=pair_of(networks))
-    other = train((x, y), recipe, model=pair_of(networks[::-1]))
-    with float64():
-        (stacked,) = train_stacked(
-            task_of(trained), [trained.recipe], device="cpu", keep_samples=True
-        )
-    assert stacked.given.tolist() == trained.data.given.tolist()
-    # The stacked trainer gives the mean of a pair; the loop its first network.
-    for name in ("loss", "train_accuracy", "stake", "clean_loss", "corrupt_loss"):
-        firsts = [[row[name] for row in run.history.epochs] for run in (trained, other)]
-        expected = [row[name] for row in stacked.epochs]
-        np.testing.assert_allclose(np.mean(firsts, axis=0), expected, rtol=1e-9, err_msg=name)

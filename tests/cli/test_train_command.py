@@ -210,7 +210,6 @@ TWO = "two.npz"
         ("blobs.npz --method aes", "rate must be given for the analytical stop"),
         ("blobs.npz --method aes --rate 0.2 --payoff 1.1", "to have a plateau to stop at"),
         ("blobs.npz --method aes --rate 0.9", "rate"),
-        ("blobs.npz --method coteaching-plus", "rate must be given for method 'coteaching-plus'"),
         ("blobs.npz --epochs 0", "epochs must be a whole number, at least 1, got 0"),
         ("blobs.npz --epochs 3 --warm-up 3", "--warm-up must be less than epochs, 3, got 3"),
         ("blobs.npz --batch 0", "batch must be a whole number, at least 1, got 0"),
@@ -287,7 +286,7 @@ def test_divergence_is_one_line_and_the_last_checkpoint_is_whole(here, capsys):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_predicts(here, method):
     # AES could stop at once on so few samples; a rate that is too low never stops it.
-    rate = ["--rate", 0.05] if method in ("aes", "nll-entropy", "coteaching-plus") else []
+    rate = ["--rate", 0.05] if method in ("aes", "nll-entropy") else []
     settings = ["--method", method, *rate, "--epochs", 25, "--flip", 0.1]
     answer = json.loads(
         run("blobs.npz", *settings, "--test", "blobs.npz", "--out", "run", "--json")

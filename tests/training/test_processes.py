@@ -16,16 +16,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import small_runs as small
-import torch
 
-from abstain.data import load, load_encoder
 from abstain.errors import AbstainError
-from abstain.training.coteaching import CoTeachingPlan, exchange, partner_seed
-from abstain.training.loop.batches import Batches
 from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
 from abstain.training.recipe import Recipe
 from abstain.training.saving.checkpoint import load_checkpoint
-from abstain.training.saving.run_folder import make_model
 
 # Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
 SAMPLES, BATCH = 43, 7
@@ -131,48 +126,6 @@ def test_validation_stop_is_agreed_and_keeps_the_best_epoch(begun):
     best = int(np.argmax(history["validation_accuracy"]))
     assert summary["epoch"] == best + 1 < len(history["epoch"])
     assert summary["validation_accuracy"] == history["validation_accuracy"][best]
-
-
-def co_taught_by_two(out, arguments):
-    """The first of a pair whose batches are dealt out to two, who exchange among themselves."""
-    data, encoder = load(arguments["source"]), load_encoder(out)
-    recipe = Recipe.from_json(json.loads((out / "run.json").read_text())["recipe"])
-    plan, seed = CoTeachingPlan.of(recipe), recipe.seed_init
-    pair = [make_model(recipe.model, encoder, 3, seed=s) for s in (seed, partner_seed(seed))]
-    optimizers = [torch.optim.Adam(network.parameters()) for network in pair]
-    ranks = [
-        Batches(inputs=encoder.encode(data), rows=torch.arange(SAMPLES), size=BATCH, seed=0,
-                device=torch.device("cpu"), rank=rank, world=2)
-        for rank in range(2)
-    ]  # fmt: skip
-    for epoch in range(recipe.epochs):
-        for optimizer in optimizers:
-            plan.set_for(optimizer, epoch)
-        for shares in zip(*(batches.epoch(epoch) for batches in ranks), strict=True):
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            for share in filter(lambda share: share.counts, shares):
-                logits = torch.stack([network(share.inputs) for network in pair])
-                given = data.given[share.index]
-                losses = -logits.log_softmax(-1)[:, torch.arange(len(given)), given]
-                counts = torch.ones_like(losses, dtype=torch.bool)
-                trains = exchange(logits[..., :-1].argmax(-1), losses.detach(), counts,
-                                  plan.kept(epoch), plan.by_disagreement(epoch))  # fmt: skip
-                means = (losses * trains).sum(-1) / trains.sum(-1)
-                (means.sum() * len(given) / share.total).backward()
-            for optimizer in optimizers:
-                optimizer.step()
-    return pair[0].state_dict()
-
-
-def test_two_processes_co_teach_each_within_its_part_of_a_batch(begun):
-    settings = {"method": "coteaching-plus", "rate": 0.9, "epochs": 5, "warm_up": 2}
-    out, arguments = begun("out", **settings)
-    small.start_many(arguments)
-    expected = co_taught_by_two(out, arguments)
-    small.assert_same_weights(small.weights(out), expected, rtol=1e-9, atol=1e-12)
-    ledger = pq.read_table(out / "ledger.parquet").to_pydict()
-    assert ledger["visits"] == [5] * SAMPLES
 
 
 def test_a_run_of_two_processes_that_is_killed_goes_on_in_one_or_in_two(begun, tmp_path):

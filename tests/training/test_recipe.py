@@ -149,7 +149,6 @@ def test_what_the_method_would_pass_over_is_refused(method, settings, message):
     [
         ("gamblers", {"rate": 0.2}),  # the payoff is then chosen by it
         ("ves", {"rate": 0.2, "patience": 3, "hold_out": 0.3}),
-        ("coteaching-plus", {"rate": 0.2, "warm_up": 1}),
         ("lq", {"q": 0.5, "truncate": 0.3}),
         ("auto", {"warm_up": 2}),
         ("nll", {"flip": 0.0, "flip_kind": "pairflip"}),  # given, and nothing to flip
@@ -176,7 +175,5 @@ def test_fine_tuning_has_settings_of_its_own_and_the_users_win():
     assert recipe.until_settled().stop == "never"
     named = Recipe.of("auto", finetune=True, augment=("crop",))
     assert Recipe.from_json(json.loads(json.dumps(named.as_json()))) == named
-    with pytest.raises(AbstainError, match="finetune must be left out for method 'coteaching"):
-        Recipe.of("coteaching-plus", finetune=True, rate=0.2)
     with pytest.raises(AbstainError, match="augment must be True, False, None or a tuple"):
         Recipe(augment="crop")

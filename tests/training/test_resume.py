@@ -1,6 +1,6 @@
 """A run that is killed, or whose disk is full, goes on as if nothing had happened: to the bit.
 
-Tests of saver.py and state.py, in real processes.
+Tests of state.py, in real processes.
 """
 
 import json
@@ -126,7 +126,6 @@ def test_killed_ten_times_and_resumed_it_ends_with_the_same_bits(begun):
         {"method": "nll", "optimizer": "adamw", "weight_decay": 0.1, "schedule": "linear"},
         {"method": "lq-truncated", "precision": "bf16"},
         {"method": "small-stake", "precision": "fp16"},
-        {"method": "coteaching-plus", "rate": 0.2},
     ],
     ids=lambda settings: settings["method"],
 )

@@ -48,7 +48,6 @@ METHODS = {
     "lq-truncated": "the same, ignoring unlikely labels",
     "nll": "cross-entropy, not robust",
     "nll-entropy": "nll, stopped early; needs --rate",
-    "coteaching-plus": "a pair of networks; needs --rate",
 }
 
 _METHOD = "Method"
@@ -98,7 +97,7 @@ def train(
     warm_up: Annotated[
         int | None,
         typer.Option(
-            help="Epochs of cross-entropy first; with coteaching-plus, of plain co-teaching.",
+            help="Epochs of cross-entropy first.",
             rich_help_panel=_METHOD,
         ),
     ] = None,

@@ -26,7 +26,6 @@ METHODS: dict[str, dict[str, Any]] = {
     # Cross-entropy is the gambler's loss at an infinite payoff, and its plateau is the entropy of
     # the labels.
     "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
-    "coteaching-plus": {"payoff": math.inf},
 }
 """The methods by name: the settings in which each differs from the defaults of the fields."""
 

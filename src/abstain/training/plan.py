@@ -1,6 +1,7 @@
 """All that a training needs before its first step: task, network, layout, augmentation."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,7 @@ from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
-from abstain.training import coteaching
 from abstain.training.augmentation import known_augmentations, safe_augmentations
-from abstain.training.coteaching import Pair, partner_seed
 from abstain.training.loop.batches import Task, make_task, normalisable
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.loop import Loop
@@ -52,7 +51,7 @@ class Setup:
     def loop(
         self,
         model: torch.nn.Module,
-        hooks: Hooks,
+        hooks: Sequence[Hooks],
         checkpoints: CheckpointFolder | None = None,
         save_every: float = 60.0,
     ) -> Loop:
@@ -141,14 +140,6 @@ def network_for(
 ) -> tuple[torch.nn.Module, str | None]:
     """A model of m+1 outputs, and its name; None for a module that the caller made."""
     encoder, m = task.encoder, task.num_classes
-    is_pair = recipe.method == coteaching.METHOD
-    if model is not None and isinstance(model, Pair) != is_pair:
-        raise AbstainError(
-            f"must be a Pair of networks for method {coteaching.METHOD!r} and only for it, "
-            f"got {type(model).__name__} for {recipe.method!r}; "
-            "name a model to have two of it made",
-            argument="model",
-        )
     if model is None:
         if resumed and recipe.model is None:
             raise AbstainError(
@@ -167,11 +158,7 @@ def network_for(
                 f"model {name} must have {m + 1} outputs, one for each class and one to abstain, "
                 f"got {outputs}"
             )
-        if is_pair:
-            model = Pair(model, make_model(name, encoder, m, partner_seed(recipe.seed_init)))
         return model, name
-    if isinstance(model, Pair):
-        return Pair(_widened(model.first, task), _widened(model.second, task)), None
     return _widened(model, task), None
 
 

@@ -92,7 +92,7 @@ class Recipe:
     """Never before all epochs are done; at the plateau; by held-out labels; or, for an audit, where
     more would hardly change which label is worse than which."""
     rate: float | None = None
-    """Noise rate, for the analytical stop and for co-teaching."""
+    """Noise rate, for the analytical stop."""
     noise: str = "symmetric"
     """Kind of noise that the analytical stop assumes."""
     patience: int = 5
@@ -180,25 +180,6 @@ class Recipe:
                     "stop='analytical' needs loss='gamblers' with a fixed payoff, "
                     f"got loss={self.loss!r} and payoff={self.payoff!r}"
                 )
-        if self.finetune and self.method == "coteaching-plus":
-            raise AbstainError(
-                "must be left out for method 'coteaching-plus', which trains two networks at a "
-                "learning rate of its own, got True",
-                argument="finetune",
-            )
-        if self.method == "coteaching-plus":
-            if self.rate is None:
-                raise AbstainError(
-                    "must be given for method 'coteaching-plus', got none: it is the noise rate; "
-                    "without knowing it, use method 'schedule', 'lq' or 'ves'",
-                    argument="rate",
-                )
-            if self.schedule != "constant":
-                raise AbstainError(
-                    "must be constant for method 'coteaching-plus', which sets the "
-                    f"learning rate of every epoch by itself, got {self.schedule!r}",
-                    argument="schedule",
-                )
 
     def check_used(self, given: Mapping[str, Any]) -> None:
         """Raise for a setting that was given and that this recipe makes no use of.
@@ -206,7 +187,7 @@ class Recipe:
         >>> Recipe.of("auto").check_used({"rate": 0.2})
         Traceback (most recent call last):
         abstain.errors.AbstainError: rate must be left out for method 'auto', which makes no use \
-of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy, coteaching-plus
+of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy
         """
         for name, uses in _USED_BY.items():
             if name in given and not uses(self):
@@ -347,7 +328,6 @@ _USED_BY: dict[str, Callable[[Recipe], bool]] = {
     "warm_up": lambda recipe: recipe.loss != "nll",
     "rate": lambda recipe: (
         recipe.stop == "analytical"
-        or recipe.method == "coteaching-plus"
         or (recipe.loss == "gamblers" and recipe.payoff is None)  # which is then chosen by it
     ),
     "noise": lambda recipe: recipe.stop == "analytical",

@@ -30,7 +30,6 @@ from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.support.wording import did_you_mean, some
-from abstain.training import coteaching
 from abstain.training.methods import DEFAULT_METHOD
 from abstain.training.processes import agreed, by_all
 from abstain.training.recipe import Recipe
@@ -140,16 +139,11 @@ class Prepared:
         recipe = replace(recipe, backbone=self.backbone.name)
         if self.data.kind == "text" and recipe.augment is None:
             recipe = replace(recipe, augment=False)
-        recipe = recipe.resolved(
+        return recipe.resolved(
             num_samples=len(self.data),
             num_classes=self.data.num_classes,
             numbers=self.data.kind == "table" or self.backbone.name != NONE,
         )
-        if self.data.weights is not None and recipe.method == coteaching.METHOD:
-            raise AbstainError(
-                f"must be left out for {recipe.method}, which chooses samples", argument="weights"
-            )
-        return recipe
 
     def encoder(self, *, finetune: bool) -> Encoder:
         """The encoder of a training, fitted to its data."""

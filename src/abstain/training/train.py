@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from abstain.data.source import Source
 from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
 from abstain.support.progress import with_progress
+from abstain.training.loop.hooks import Hooks
 from abstain.training.plan import set_up
 from abstain.training.processes import agreed, join_processes
 from abstain.training.recipe import Recipe
@@ -43,6 +44,7 @@ def train(
     folder: str | os.PathLike[str] | None = None,
     model: torch.nn.Module | None = None,
     resume: bool = False,
+    hooks: Sequence[Hooks] = (),
     show: bool = False,
     save_every: float = 60.0,
     **options: Any,  # noqa: ANN401
@@ -66,10 +68,10 @@ def train(
             split of the source, where it has one.
         folder: Where to keep checkpoints, history, ledger and model; new or empty.
         model: A torch classifier of your own with one output per class, which is widened by the
-            abstention output in place; or already with one more. For co-teaching, a
-            `train.coteaching.Pair` of two.
+            abstention output in place; or already with one more.
         resume: Go on with the run in `folder`; recipe and source then come from there. Data in
             memory and a model of your own must be given again.
+        hooks: Take part in the training: see `abstain.training.loop.hooks.Hooks`.
         show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `features`, `data_dir`, `skip_bad`, …;
@@ -84,7 +86,7 @@ def train(
     'all 2 epochs are done'
     """
     began = time.monotonic()
-    _check(recipe, model, save_every)
+    _check(recipe, model, hooks, save_every)
     check_options(train, options)
     state = join_processes()
     seconds = budget_seconds(budget, state.device)
@@ -119,12 +121,13 @@ def train(
             setup,
             place,
             resumed=resumed is not None,
+            hooks=hooks,
             save_every=save_every,
             trial=None if trial is None else trial.as_json(),
         )
     if trial is None:
         return trained
-    return tried(trial, trained, prepared, state, began=began, save_every=save_every)
+    return tried(trial, trained, prepared, state, began=began, hooks=hooks, save_every=save_every)
 
 
 @contextmanager
@@ -145,7 +148,7 @@ def _memory(recipe: Recipe) -> Iterator[None]:
         ) from None
 
 
-def _check(recipe: object, model: object, save_every: float) -> None:
+def _check(recipe: object, model: object, hooks: object, save_every: float) -> None:
     if not isinstance(recipe, Recipe | None):
         raise AbstainError(
             f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}", argument="recipe"
@@ -156,6 +159,8 @@ def _check(recipe: object, model: object, save_every: float) -> None:
             "recipe: Recipe.of('auto', model='mlp')",
             argument="model",
         )
+    if not isinstance(hooks, list | tuple) or not all(isinstance(x, Hooks) for x in hooks):
+        raise AbstainError(f"must be a list of Hooks, got {hooks!r}", argument="hooks")
     if not save_every >= 0:  # nor is it a number otherwise
         raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 

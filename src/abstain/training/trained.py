@@ -14,7 +14,7 @@ from abstain.scores.ledger import Ledger
 from abstain.support.duration import spoken
 from abstain.support.wording import many
 from abstain.training.loop.batches import held_out_rows
-from abstain.training.loop.hooks import Reports
+from abstain.training.loop.hooks import Hooks, Reports
 from abstain.training.plan import Setup
 from abstain.training.recipe import Recipe
 from abstain.training.saving.checkpoint import CheckpointFolder
@@ -150,6 +150,7 @@ def run_once(
     place: RunFolder | None,
     *,
     resumed: bool,
+    hooks: Sequence[Hooks] = (),
     save_every: float,
     trial: Mapping[str, Any] | None = None,
 ) -> Trained:
@@ -159,13 +160,14 @@ def run_once(
         setup: All that the training needs.
         place: The folder of the run.
         resumed: Whether it is there already.
+        hooks: Of the user, after our own.
         save_every: Seconds between checkpoints within an epoch.
         trial: What is to be tried afterwards, for the folder.
     """
     prepared, recipe, state = setup.prepared, setup.recipe, setup.state
     reports = Reports(setup.augmentations)
     checkpoints = CheckpointFolder(place.path) if place else None
-    loop = setup.loop(setup.model, reports, checkpoints, save_every)
+    loop = setup.loop(setup.model, [reports, *hooks], checkpoints, save_every)
     # Only now, when nothing that the user gave can be wrong any more.
     if place and not resumed and state.is_main_process:
         place.begin(
@@ -184,8 +186,8 @@ def run_once(
         loop.run()
     decided = place.about().get("finetuning") if place else None
     trained = Trained(
-        model=loop.judge.final_model(),
-        epoch=loop.judge.final_epoch(loop.position.epoch),
+        model=loop.controller.final_model(),
+        epoch=loop.controller.final_epoch(loop.position.epoch),
         encoder=setup.task.encoder,
         data=prepared.data,
         recipe=recipe,

@@ -10,7 +10,7 @@ the loss decides: where labels are wrong, it punishes the better network for bei
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from abstain.embed.embedding import seconds_to_embed
 from abstain.embed.finetuning import FineTuningEncoder, is_trainable
 from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
-from abstain.training.loop.hooks import Reports
+from abstain.training.loop.hooks import Hooks, Reports
 from abstain.training.loop.step import copied
 from abstain.training.plan import Setup, set_up
 from abstain.training.processes import agreed
@@ -167,6 +167,7 @@ def tried(
     state: PartialState,
     *,
     began: float,
+    hooks: Sequence[Hooks] = (),
     save_every: float,
 ) -> Trained:
     """The better of two trainings, in the one folder of the run.
@@ -177,6 +178,7 @@ def tried(
         prepared: The data of both.
         state: The processes that train together.
         began: When the run did, by `time.monotonic`.
+        hooks: Take part in both trainings.
         save_every: Seconds between checkpoints within an epoch.
     """
     place = TrialFolder(frozen.folder) if frozen.folder else None
@@ -195,7 +197,7 @@ def tried(
                 comparison = not_tried(agreement, fitted.seconds, fitted.left, least=LEAST_EPOCHS)
                 return _decided(frozen, comparison, place, state)
             setup = fitted
-        tuned = run_once(setup, place, resumed=resumed, save_every=save_every)
+        tuned = run_once(setup, place, resumed=resumed, hooks=hooks, save_every=save_every)
     except DivergedError:
         comparison = failed(agreement, "the training diverged")
     except torch.OutOfMemoryError:
@@ -251,7 +253,7 @@ def _rough_epoch(prepared: Prepared) -> float:
 def seconds_per_epoch(setup: Setup) -> float:
     """What an epoch takes, by a few real steps of a copy of the network."""
     task = setup.task
-    loop = setup.loop(copied(setup.model), Reports(setup.augmentations))
+    loop = setup.loop(copied(setup.model), [Reports(setup.augmentations)])
     step = loop.seconds_per_step(_TIMED_STEPS)
     seen = sum(len(part.rows) for part in (task.hold_out, task.test) if part is not None)
     steps = len(task.everything or task.training) + _FORWARD * seen / task.training.size

@@ -1,6 +1,6 @@
 """The loop against a plain one, and what it must do when things go wrong.
 
-Tests of loop.py and task.py; of learner.py, judge.py and evaluation.py through the loop.
+Tests of loop.py, and of what it is made of through the loop.
 """
 
 import math

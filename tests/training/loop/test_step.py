@@ -13,7 +13,10 @@ SGD = {"optimizer": "sgd", "learning_rate": 0.1}
 
 def move(learner, inputs):
     batch = Batch(torch.arange(len(inputs)), inputs, counts=True, total=len(inputs))
-    learner.step((learner.logits(batch) - 1).square().sum())
+    learner.optimizer.zero_grad()
+    learner.backward((learner.logits(batch) - 1).square().sum())
+    learner.clip_gradients()
+    learner.step()
 
 
 def test_what_fills_a_batch_up_has_no_outputs():

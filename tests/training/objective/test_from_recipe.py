@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from abstain.training.coteaching import PairObjective
 from abstain.training.loop.batches import held_out_rows
 from abstain.training.objective.losses import make_objective, make_stop
 from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
@@ -51,8 +50,3 @@ def test_only_the_trusted_loss_remembers_samples(dtype, memory):
     plain = make_objective(resolved("nll"), GIVEN, 3, dtype)
     assert plain.trust is None
     assert plain.warm_up is None
-
-
-def test_two_networks_have_an_objective_of_their_own():
-    recipe = resolved("coteaching-plus", rate=0.2)
-    assert isinstance(make_objective(recipe, GIVEN, 3, torch.float32), PairObjective)

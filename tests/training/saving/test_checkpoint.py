@@ -1,6 +1,6 @@
 """Checkpoints: to the last bit, and whole whatever happens: kill -9, a full disk, a broken file.
 
-Tests of checkpoint.py and packing.py.
+Tests of checkpoint.py and state.py.
 """
 
 import json
@@ -25,7 +25,7 @@ from abstain.training.saving.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from abstain.training.saving.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
+from abstain.training.saving.state import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
 
 
 def assert_same(a, b):

@@ -1,11 +1,11 @@
 """The end of a training, and which of its models is kept."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from abstain.training.coteaching import Pair
 from abstain.training.loop.batches import Task
 from abstain.training.loop.evaluation import figures_on_test
 from abstain.training.loop.step import Learner
@@ -13,11 +13,11 @@ from abstain.training.objective.losses import Objective, Trust, make_stop
 from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
 from abstain.training.objective.warm_up import WarmUp
 from abstain.training.recipe import Recipe
+from abstain.training.saving.checkpoint import Checkpoint, CheckpointFolder, Part
 from abstain.training.saving.history import Row, all_done
-from abstain.training.saving.saver import Saver
 
 
-class Judge:
+class StopController:
     """Decides after steps and epochs: from numbers of all processes, so that all decide the same.
 
     Args:
@@ -25,14 +25,19 @@ class Judge:
         task: Test data, for the model that a collapsed training goes back to.
         learner: Has the model.
         objective: Has the warm-up, and what is remembered of the samples.
-        saver: Saves the best model.
+        checkpoints: Where the best model is kept, if at all.
     """
 
     def __init__(
-        self, recipe: Recipe, task: Task, learner: Learner, objective: Objective, saver: Saver
+        self,
+        recipe: Recipe,
+        task: Task,
+        learner: Learner,
+        objective: Objective,
+        checkpoints: CheckpointFolder | None,
     ) -> None:
         self._recipe, self._task, self._learner = recipe, task, learner
-        self._objective, self._saver = objective, saver
+        self._objective, self._checkpoints = objective, checkpoints
         self.stop = make_stop(recipe, task.num_classes)
         self.warm_up_phase: WarmUpPhase | None = None
         if (warm_up := objective.warm_up) is not None:
@@ -58,7 +63,7 @@ class Judge:
             evidence: Gives that for each label, from the ledger of all processes.
         """
         outcome, stop, warm_up = "", self.stop, self._objective.warm_up
-        if self.warm_up_phase is not None and not self.warm_up_phase.judge(row, held_out):
+        if self.warm_up_phase is not None and not self.warm_up_phase.after_epoch(row, held_out):
             outcome = f"stopped at epoch {epoch}: {self.warm_up_phase.warm_up.reason}"
             row |= figures_on_test(self._learner, self._task)  # of the model gone back to
         if isinstance(stop, ValidationStop):
@@ -82,20 +87,38 @@ class Judge:
         return self.stop.best_epoch if isinstance(self.stop, ValidationStop) else last
 
     def final_model(self) -> torch.nn.Module:
-        """The model at the end or, under the validation stop, of its best epoch; on the CPU.
-
-        Of a pair it is the first network.
-        """
+        """The model at the end or, under the validation stop, of its best epoch; on the CPU."""
         model = self._learner.current_model()
         if isinstance(self.stop, ValidationStop):
             model.load_state_dict(self.best_weights)
-        return (model.first if isinstance(model, Pair) else model).cpu()
+        return model.cpu()
+
+    def state(self) -> dict[str, Part]:
+        """The parts of a checkpoint that are the stop's and the warm-up's."""
+        parts: dict[str, Part] = {
+            "stop": ({}, None if self.stop is None else self.stop.state_dict())
+        }
+        if self.warm_up_phase is not None:
+            parts["warm_up"] = self.warm_up_phase.state()
+        return parts
+
+    def load_state(self, checkpoint: Checkpoint) -> None:
+        """Take over what `state` gave."""
+        if self.warm_up_phase is not None:
+            tensors = checkpoint.part("warm_up")[0]
+            self.warm_up_phase.load_state(tensors, checkpoint.values("warm_up"))
+        if self.stop is not None:
+            self.stop.load_state_dict(checkpoint.values("stop"))
+        if isinstance(self.stop, ValidationStop) and self.stop.best_epoch:
+            assert self._checkpoints is not None
+            self.best_weights = self._checkpoints.load_best().tensors
 
     def _keep_best(self, epoch: int, accuracy: float) -> None:
         weights = self._learner.current_model().state_dict()
         self.best_weights = {name: x.detach().cpu().clone() for name, x in weights.items()}
-        if self._learner.accelerator.is_main_process:
-            self._saver.save_best(self.best_weights, epoch, accuracy)
+        if self._checkpoints is not None and self._learner.accelerator.is_main_process:
+            best = Checkpoint(tensors=self.best_weights, state={"epoch": epoch})
+            self._checkpoints.save_best(best, accuracy)
 
 
 class WarmUpPhase:
@@ -112,7 +135,7 @@ class WarmUpPhase:
         self.kept: dict[str, Tensor] = {}
         """The weights and memories of the best epoch, for a checkpoint."""
 
-    def judge(self, row: Row, held_out: Tensor | None) -> bool:
+    def after_epoch(self, row: Row, held_out: Tensor | None) -> bool:
         """End the warm-up where it was best; False if a later epoch has lost all of it.
 
         Args:
@@ -129,6 +152,18 @@ class WarmUpPhase:
         if not holds:
             self._go_back()
         return holds
+
+    def state(self) -> Part:
+        """Tensors and plain values for a checkpoint."""
+        best = self.warm_up.best_losses
+        losses = {} if best is None else {"losses": best}
+        return {**self.kept, **losses}, self.warm_up.state_dict()
+
+    def load_state(self, tensors: dict[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        losses = tensors.pop("losses", None)
+        self.kept = tensors
+        self.warm_up.load_state_dict(values, losses)
 
     def _keep(self) -> None:
         parts = {

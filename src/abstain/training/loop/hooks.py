@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -13,6 +13,9 @@ from abstain.training.augmentation import augmented
 from abstain.training.loop.batches import Batch
 from abstain.training.saving.history import Row
 from abstain.training.saving.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from abstain.training.loop.loop import Loop
 
 
 class Display(Protocol):
@@ -55,18 +58,34 @@ def live_display(steps: int, epochs: int, *, console: Console | None = None) -> 
 
 
 class Hooks:
-    """What a `Loop` calls along the way. By itself it does nothing; a subclass overrides methods.
+    """Take part in a training: a subclass overrides methods, which the `Loop` calls with itself.
 
-    A hook that changes numbers must do so from what a checkpoint holds (the batch, torch's random
-    state), so that a resumed training still gives the same result.
+    By the loop a hook reaches the model (`loop.learner.model`), the history, the position and the
+    ledger, and can end the training (`loop.end("accurate enough")`). Of several processes each
+    calls its own hooks. A hook that changes numbers must do so from what a checkpoint holds (the
+    batch, torch's random state), so that a resumed training still gives the same result.
+
+    >>> from abstain import Recipe, train
+    >>> class Once(Hooks):
+    ...     def on_row(self, loop, kind, row):
+    ...         if kind == "epoch" and row["train_accuracy"] > 0.5:
+    ...             loop.end("half of the labels are predicted")
+    >>> train("digits", Recipe.of("nll", epochs=9), hooks=[Once()]).outcome
+    'half of the labels are predicted'
     """
 
-    def on_batch(self, batch: Batch) -> Batch:
+    def on_begin(self, loop: "Loop") -> None:
+        """Before the first step, or where a resumed training goes on."""
+
+    def on_batch(self, loop: "Loop", batch: Batch) -> Batch:
         """The batch that a step trains on, on the device: the place to augment its inputs."""
         return batch
 
-    def on_row(self, kind: str, row: Row) -> None:
+    def on_row(self, loop: "Loop", kind: str, row: Row) -> None:
         """A row of the history as it is made; `kind` is "step" or "epoch"."""
+
+    def on_end(self, loop: "Loop") -> None:
+        """After the last step; not where the training is interrupted."""
 
 
 class Reports(Hooks):
@@ -85,13 +104,13 @@ class Reports(Hooks):
                 self._to.append(stack.enter_context(_tensorboard(place)))
             yield
 
-    def on_batch(self, batch: Batch) -> Batch:
+    def on_batch(self, loop: "Loop", batch: Batch) -> Batch:
         """Changed at random, in the ways that are safe."""
         if not self.augmentations:
             return batch
         return replace(batch, inputs=augmented(batch.inputs, self.augmentations))
 
-    def on_row(self, kind: str, row: Row) -> None:
+    def on_row(self, loop: "Loop", kind: str, row: Row) -> None:
         """To all that show it."""
         for display in self._to:
             display(kind, row)

@@ -19,6 +19,8 @@ from abstain.errors import AbstainError
 from abstain.support.optimizers import SGD, Adam, AdamW
 from abstain.training.loop.batches import Batch
 from abstain.training.recipe import Recipe
+from abstain.training.saving.checkpoint import JSON, Checkpoint, Part
+from abstain.training.saving.state import pack_optimizer, unpack_optimizer
 
 # Numbers in a batch from which the shorter arithmetic of bf16 outweighs the casting: a third of the
 # time at 50,000 × 1,280 on two cores (results/precision.json).
@@ -127,13 +129,18 @@ class Learner:
         count = len(batch.index)  # what fills a batch up does not count
         return logits if logits.shape[-2] == count else logits[..., :count, :]
 
-    def step(self, loss: Tensor) -> None:
-        """Move the weights against the gradient of a loss."""
-        self.optimizer.zero_grad()
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of a loss to that of each weight."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def clip_gradients(self) -> None:
+        """Shorten the gradient where it is longer than the recipe allows."""
         if self._clip is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._clip)
+
+    def step(self) -> None:
+        """Move the weights against the gradient, and the average after them."""
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.schedule.step()
@@ -147,6 +154,30 @@ class Learner:
     def evaluated_model(self) -> torch.nn.Module:
         """The same; where it is the model in training, as the processes share it."""
         return self.model if self.averaged is None else self.current_model()
+
+    def state(self) -> dict[str, Part]:
+        """The parts of a checkpoint that are the model's."""
+        parts: dict[str, Part] = {
+            "model": (self.plain_model.state_dict(), None),
+            "optimizer": pack_optimizer(self.optimizer),
+            "schedule": ({}, self.schedule.state_dict()),
+            "scaler": ({}, self.scaler.state_dict()),
+        }
+        if self.averaged is not None:
+            steps: JSON = {"steps": self.averaged.steps}
+            parts["averaged"] = self.averaged.model.state_dict(), steps
+        return parts
+
+    def load_state(self, checkpoint: Checkpoint) -> None:
+        """Take over what `state` gave."""
+        self.plain_model.load_state_dict(checkpoint.part("model")[0])
+        unpack_optimizer(self.optimizer, *checkpoint.part("optimizer"))
+        self.schedule.load_state_dict(checkpoint.values("schedule"))
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(checkpoint.values("scaler"))
+        if self.averaged is not None:
+            self.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
+            self.averaged.steps = checkpoint.values("averaged")["steps"]
 
     def restart(self, weights: Mapping[str, Tensor]) -> None:
         """Go on from other weights; the optimiser's moments belong to the old ones."""

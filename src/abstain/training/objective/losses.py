@@ -164,16 +164,6 @@ class Objective:
             classes, given, recipe.q, recipe.truncate, reduction="none"
         )
 
-    def begin_epoch(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
-        """Set what the optimiser does differently in this epoch: by itself nothing."""
-
-    def judge(
-        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """What a step minimises, summed over its samples; the logits and losses to record."""
-        losses = self(logits, given, epoch, index)
-        return losses.sum(), logits, losses
-
     def remember(self, index: Tensor, logits: Tensor, given: Tensor) -> None:
         """Take in the outputs for these samples."""
         if self.trust is not None:
@@ -212,11 +202,6 @@ def make_objective(
         num_classes: m.
         dtype: Of the model.
     """
-    from abstain.training import coteaching
-    from abstain.training.coteaching import PairObjective
-
-    if recipe.method == coteaching.METHOD:
-        return PairObjective(recipe)
     trust: Trust | None = None
     if recipe.loss == "trusted":
         memory = torch.float64 if dtype == torch.float64 else torch.float32

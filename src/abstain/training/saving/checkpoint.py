@@ -4,7 +4,7 @@ The file is in the safetensors format, with a JSON document in its header: loadi
 It is written beside its place and moved there when it is safe on disk, so that a process killed
 at any moment, or a full disk, leaves the checkpoint before it as it was.
 
-`abstain.training.saving.packing` turns what training needs into the tensors and JSON that go in.
+`state.py` turns what training needs into the tensors and JSON that go in.
 """
 
 import errno
@@ -25,15 +25,9 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 
-__all__ = [
-    "JSON",
-    "Checkpoint",
-    "CheckpointFolder",
-    "load_checkpoint",
-    "save_checkpoint",
-]
-
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+Part: TypeAlias = tuple[Mapping[str, Tensor], JSON]
+"""Tensors and plain values of an object, from which it can be made again."""
 
 _FORMAT = "abstain-checkpoint"
 _VERSION = "1"
@@ -54,7 +48,7 @@ class Checkpoint:
     state: dict[str, JSON]
 
     @classmethod
-    def join(cls, parts: Mapping[str, tuple[Mapping[str, Tensor], JSON]]) -> "Checkpoint":
+    def join(cls, parts: Mapping[str, Part]) -> "Checkpoint":
         """A checkpoint of several parts, each with tensors and JSON, as the packers return them.
 
         >>> import torch
@@ -70,6 +64,12 @@ class Checkpoint:
             },
             {part: state for part, (_, state) in parts.items()},
         )
+
+    def values(self, name: str) -> dict[str, Any]:
+        """The plain values of a part that has some by name."""
+        values = self.part(name)[1]
+        assert isinstance(values, dict)
+        return values
 
     def part(self, name: str) -> tuple[dict[str, Tensor], JSON]:
         """One of the parts that were joined."""

@@ -1,113 +1,151 @@
-"""What a training under way is made of: as a checkpoint, and back.
+"""Optimisers and random generators as tensors and JSON, and back, to the last bit."""
 
-From it a training goes on to the same bits as if nothing had happened, on one process. With
-another number of processes it goes on too: what all had seen together is kept once.
-"""
+import random
+from collections.abc import Mapping
+from typing import Any
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
-
+import numpy as np
+import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
-from abstain.training.loop.evaluation import no_sums
-from abstain.training.processes import gather
-from abstain.training.saving.checkpoint import Checkpoint
-from abstain.training.saving.history import Average, History
-from abstain.training.saving.packing import pack_optimizer, pack_rng, unpack_optimizer, unpack_rng
-
-if TYPE_CHECKING:
-    from abstain.training.loop.loop import Loop
+from abstain.errors import AbstainError
+from abstain.training.saving.checkpoint import JSON
 
 
-@dataclass
-class Position:
-    """How far the training has come."""
+def pack_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], JSON]:
+    """The state of any torch optimiser, and the settings of its groups; not copies.
 
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    smoothed: Average = field(default_factory=Average)
-    totals: list[float] = field(default_factory=no_sums)
-    """Sums over the steps of this epoch that were looked at."""
-    outcome: str = ""
-    """Why the training ended; empty while it goes on."""
-
-
-def pack_loop(loop: "Loop") -> Checkpoint:
-    """All of it; to be called by every process."""
-    rng_tensors, rng_state = pack_rng()
-    learner, trust = loop.learner, loop.objective.trust
-    phase, stop = loop.judge.warm_up_phase, loop.judge.stop
-    parts: dict[str, Any] = {}
-    if learner.averaged is not None:
-        averaged = learner.averaged
-        parts["averaged"] = averaged.model.state_dict(), {"steps": averaged.steps}
-    if trust is not None:
-        parts["trust"] = trust.state_dict(), None
-    if phase is not None:
-        best = phase.warm_up.best_losses
-        losses = {} if best is None else {"losses": best}
-        parts["warm_up"] = {**phase.kept, **losses}, phase.warm_up.state_dict()
-    return Checkpoint.join(
-        {
-            **parts,
-            "model": (learner.plain_model.state_dict(), None),
-            "optimizer": pack_optimizer(learner.optimizer),
-            "schedule": ({}, learner.schedule.state_dict()),
-            "scaler": ({}, learner.scaler.state_dict()),
-            "ledger": (loop.whole_ledger().state_dict(), None),
-            "rng": (
-                {name: gather(loop.accelerator, x) for name, x in rng_tensors.items()},
-                rng_state,
-            ),
-            "history": loop.history.packed(),
-            "position": (loop.tally.packed(), asdict(loop.position)),
-            "stop": ({}, None if stop is None else stop.state_dict()),
-        }
-    )
+    >>> weight = torch.nn.Parameter(torch.ones(1))
+    >>> pack_optimizer(torch.optim.SGD([weight], lr=0.1))[1]["param_groups"][0]["lr"]
+    0.1
+    """
+    whole = optimizer.state_dict()
+    if set(whole) != {"state", "param_groups"}:
+        raise AbstainError(
+            f"must keep its state in 'state' and 'param_groups', got {sorted(whole)}; "
+            "use one of torch.optim or a plain one of pytorch_optimizer",
+            argument="optimizer",
+        )
+    tensors: dict[str, Tensor] = {}
+    groups: list[JSON] = [
+        {key: _encode(value, f"group/{number}/{key}", tensors) for key, value in group.items()}
+        for number, group in enumerate(whole["param_groups"])
+    ]
+    state: dict[str, JSON] = {
+        str(number): {key: _encode(value, f"{number}/{key}", tensors) for key, value in own.items()}
+        for number, own in whole["state"].items()
+    }
+    return tensors, {"param_groups": groups, "state": state}
 
 
-def unpack_loop(loop: "Loop", checkpoint: Checkpoint) -> None:
-    """Put a loop where it was when it was packed."""
-    is_main, learner = loop.accelerator.is_main_process, loop.learner
-    learner.plain_model.load_state_dict(checkpoint.part("model")[0])
-    unpack_optimizer(learner.optimizer, *checkpoint.part("optimizer"))
-    learner.schedule.load_state_dict(_values(checkpoint, "schedule"))
-    if learner.scaler.is_enabled():
-        learner.scaler.load_state_dict(_values(checkpoint, "scaler"))
-    loop.ledger.load_state_dict(checkpoint.part("ledger")[0])
-    if not is_main:
-        loop.ledger.clear()  # what all had seen together is kept once
-    tensors, values = checkpoint.part("history")[0], _values(checkpoint, "history")
-    loop.history = History.unpacked(tensors, values)
-    position = _values(checkpoint, "position")
-    loop.position = Position(**{**position, "smoothed": Average(**position["smoothed"])})
-    # One process had seen these; now all look at them together.
-    loop.tally.unpack(checkpoint.part("position")[0], mine=is_main)
-    _unpack_rng(loop, *checkpoint.part("rng"))
-    if learner.averaged is not None:
-        learner.averaged.model.load_state_dict(checkpoint.part("averaged")[0])
-        learner.averaged.steps = _values(checkpoint, "averaged")["steps"]
-    if loop.objective.trust is not None:
-        loop.objective.trust.load_state_dict(checkpoint.part("trust")[0])
-    phase, stop = loop.judge.warm_up_phase, loop.judge.stop
-    if phase is not None:
-        phase.kept = checkpoint.part("warm_up")[0]
-        losses = phase.kept.pop("losses", None)
-        phase.warm_up.load_state_dict(_values(checkpoint, "warm_up"), losses)
-    if stop is not None:
-        stop.load_state_dict(_values(checkpoint, "stop"))
+def unpack_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], state: JSON) -> None:
+    """Put the optimiser into a packed state; it must be over the same parameters in the same order.
+
+    Not by its own `load_state_dict` alone, which casts states to the precision of the parameters.
+    """
+    packed: Any = state
+    groups = [
+        {key: _decode(value, tensors, like=None) for key, value in group.items()}
+        for group in packed["param_groups"]
+    ]
+    try:
+        optimizer.load_state_dict({"state": {}, "param_groups": groups})
+    except ValueError as error:
+        raise AbstainError(
+            f"must have the parameter groups it was saved with: {error}", argument="optimizer"
+        ) from error
+    for saved, group in zip(groups, optimizer.param_groups, strict=True):
+        for number, parameter in zip(saved["params"], group["params"], strict=True):
+            # As torch has it: a step is counted on the host, unless a kernel on the device does.
+            on_device = group.get("capturable") or group.get("fused")
+            for key, value in packed["state"].get(str(number), {}).items():
+                like = None if key == "step" and not on_device else parameter
+                optimizer.state[parameter][key] = _decode(value, tensors, like)
 
 
-def _unpack_rng(loop: "Loop", tensors: dict[str, Tensor], state: Any) -> None:  # noqa: ANN401
-    rank = loop.accelerator.process_index
-    if all(rank < len(stacked) for stacked in tensors.values()):
-        unpack_rng({name: stacked[rank] for name, stacked in tensors.items()}, state)
-    else:
-        loop.seed_epoch()  # more processes than before: the new ones have no state to take up
+def _placed(tensor: Tensor, like: Tensor | None) -> Tensor:
+    """A copy beside a parameter; fused kernels need its memory layout, too."""
+    if like is None or tensor.shape != like.shape:
+        return tensor.to("cpu" if like is None else like.device, copy=True)
+    return torch.empty_like(like, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
 
 
-def _values(checkpoint: Checkpoint, part: str) -> dict[str, Any]:
-    values = checkpoint.part(part)[1]
-    assert isinstance(values, dict)
-    return values
+def _encode(value: object, name: str, tensors: dict[str, Tensor]) -> JSON:
+    """JSON that keeps types; an object of JSON stands for what JSON has no word for."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Tensor():
+            tensors[name] = value
+            return {"tensor": name}
+        case list():
+            return [_encode(item, f"{name}/{i}", tensors) for i, item in enumerate(value)]
+        case tuple():
+            return {"tuple": _encode(list(value), name, tensors)}
+        case dict():
+            pairs: list[JSON] = [
+                [key, _encode(item, f"{name}/{key}", tensors)] for key, item in value.items()
+            ]
+            return {"dict": pairs}
+        case _:
+            raise AbstainError(
+                f"{name} must be made of tensors, numbers, strings, lists, tuples and dicts to be "
+                f"saved, got {type(value).__name__}"
+            )
+
+
+def _decode(value: Any, tensors: Mapping[str, Tensor], like: Tensor | None) -> Any:  # noqa: ANN401
+    match value:
+        case {"tensor": name}:
+            return _placed(tensors[name], like)
+        case {"tuple": items}:
+            return tuple(_decode(item, tensors, like) for item in items)
+        case {"dict": pairs}:
+            return {key: _decode(item, tensors, like) for key, item in pairs}
+        case list():
+            return [_decode(item, tensors, like) for item in value]
+        case _:
+            return value
+
+
+def pack_rng() -> tuple[dict[str, Tensor], JSON]:
+    """The state of all global random generators: torch on CPU and CUDA, Python, NumPy's old one.
+
+    CUDA is left out where this process has not used it. Generators that a run made for itself are
+    its own to save.
+    """
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states = torch.cuda.get_rng_state_all()
+        tensors |= {f"cuda/{device}": state for device, state in enumerate(states)}
+    legacy: Any = np.random.get_state()  # noqa: NPY002
+    if legacy[0] != "MT19937":
+        raise AbstainError(f"the global generator of NumPy must be MT19937, got {legacy[0]}")
+    tensors["numpy"] = torch.from_numpy(legacy[1].astype(np.int64))
+    version, words, spare = random.getstate()
+    tensors["python"] = torch.tensor(words)
+    return tensors, {"numpy": list(legacy[2:]), "python": [version, spare]}
+
+
+def unpack_rng(tensors: Mapping[str, Tensor], state: JSON) -> None:
+    """Put all global random generators into a packed state.
+
+    Generators of CUDA devices that are not here are passed over: another machine gives other draws.
+
+    >>> packed = pack_rng()
+    >>> before = torch.rand(1), random.random()
+    >>> unpack_rng(*packed)
+    >>> before == (torch.rand(1), random.random())
+    True
+    """
+    packed: Any = state
+    # A copy: of a row among those of several processes, torch would read what lies elsewhere.
+    torch.set_rng_state(tensors["torch"].clone())
+    for device in range(torch.cuda.device_count()):
+        if f"cuda/{device}" in tensors:
+            torch.cuda.set_rng_state(tensors[f"cuda/{device}"], device)
+    words = tensors["numpy"].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", words, *packed["numpy"]))  # noqa: NPY002
+    version, spare = packed["python"]
+    random.setstate((version, tuple(tensors["python"].tolist()), spare))

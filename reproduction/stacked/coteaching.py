@@ -8,23 +8,18 @@ rate over the first epochs:
 
     R(t) = rate · min(t / 10, 1)
 
-Of several processes, each exchanges within its own part of a batch. What a run gives (history,
-ledger, model) is of the first network.
+What a run gives (history, ledger, model) is the mean of the two networks.
 
 This is the method as it is described. The public code also feeds probabilities into cross-entropy,
 divides a mean by the number kept once more, and never uses the first sample.
 """
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.losses.kernels import bet_loss
-from abstain.training.objective.losses import Objective
 from abstain.training.recipe import Recipe
 
 METHOD = "coteaching-plus"
@@ -141,72 +136,3 @@ def exchange(
 def partner_seed(seed: int) -> int:
     """Of the weights with which the second network of a pair begins, by that of the first."""
     return (seed + _PARTNER) % 2**32
-
-
-class Pair(nn.Module):
-    """Two networks of the same outputs that see the same batch.
-
-    In training it gives the logits of both, (2, B, m+1); otherwise those of the first, which is
-    the model that co-teaching is for.
-
-    >>> pair = Pair(nn.Linear(4, 3), nn.Linear(4, 3))
-    >>> pair(torch.zeros(5, 4)).shape, pair.eval()(torch.zeros(5, 4)).shape
-    (torch.Size([2, 5, 3]), torch.Size([5, 3]))
-    """
-
-    def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        super().__init__()
-        self.first, self.second = first, second
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The logits."""
-        if self.training:
-            return torch.stack((self.first(inputs), self.second(inputs)))
-        logits: Tensor = self.first(inputs)
-        return logits
-
-
-class PairObjective(Objective):
-    """What a step of a pair minimises: each network's cross-entropy on what the other chose.
-
-    >>> recipe = Recipe.of("coteaching-plus", rate=0.5, epochs=20, warm_up=0)
-    >>> total, logits, losses = PairObjective(recipe).judge(
-    ...     torch.zeros(2, 4, 11), torch.arange(4), epoch=0
-    ... )
-    >>> total / 4, losses   # at first both are trained on all
-    (tensor(4.7958), tensor([2.3979, 2.3979, 2.3979, 2.3979]))
-    """
-
-    @cached_property
-    def _plan(self) -> CoTeachingPlan:
-        return CoTeachingPlan.of(self.recipe)
-
-    def __call__(
-        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
-    ) -> Tensor:
-        """The losses (2, B) of both networks: cross-entropy on all m+1 outputs, in every epoch."""
-        return bet_loss(logits, given.expand(2, -1), math.inf)
-
-    def begin_epoch(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
-        """Let learning rate and momentum follow the plan."""
-        self._plan.set_for(optimizer, epoch)
-
-    def judge(
-        self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The two means over what was chosen, times the samples; outputs of the first network."""
-        losses = self(logits, given, epoch)
-        total = len(given) * _taught(logits, losses, self._plan, epoch)
-        return total, logits[0], losses[0]
-
-
-def _taught(logits: Tensor, losses: Tensor, plan: CoTeachingPlan, epoch: int) -> Tensor:
-    """The mean loss of each network over the samples that train it, added up."""
-    trains = exchange(
-        logits[..., :-1].argmax(-1),
-        losses.detach(),
-        torch.ones_like(losses, dtype=torch.bool),
-        plan.kept(epoch),
-        plan.by_disagreement(epoch),
-    )
-    return ((losses * trains).sum(-1) / trains.sum(-1)).sum()

@@ -6,16 +6,25 @@ import torch
 
 from abstain.errors import AbstainError
 from abstain.training.saving.checkpoint import CheckpointFolder
-from abstain.training.saving.saver import Saver
 
 
 def begun(folder, **settings):
     return small.loop_on_blobs(epochs=3, parts={"checkpoints": folder}, **settings)
 
 
-@pytest.mark.parametrize(("seconds", "due"), [(0.0, True), (60.0, False)])
-def test_a_checkpoint_is_due_after_so_many_seconds(seconds, due):
-    assert Saver(None, seconds).is_due is due
+@pytest.mark.parametrize(("seconds", "saves"), [(0.0, 3 + 2), (60.0, 2)])
+def test_a_checkpoint_within_an_epoch_is_due_after_so_many_seconds(
+    tmp_path, monkeypatch, seconds, saves
+):
+    saved = []
+    monkeypatch.setattr(CheckpointFolder, "save_last", lambda *_: saved.append(1))
+    # Forty-odd steps in batches of one: looks at steps 10, 20, 30 and at the end of each epoch.
+    loop = small.loop_on_blobs(
+        count=35, batch=1, epochs=1,
+        parts={"checkpoints": CheckpointFolder(tmp_path), "save_every": seconds},
+    )  # fmt: skip
+    loop.run()
+    assert len(saved) == saves - 1
 
 
 def test_a_restored_training_ends_as_if_it_had_not_been_left(tmp_path):
@@ -23,9 +32,9 @@ def test_a_restored_training_ends_as_if_it_had_not_been_left(tmp_path):
     straight.run()
     folder = CheckpointFolder(tmp_path)
     left = begun(folder)
-    assert not left.saver.restore(left)  # there is nothing yet
+    assert not left.restore()  # there is nothing yet
     left.train_epoch()
-    left.saver.save(left)
+    left.save()
     again = begun(folder)
     again.run()
     assert again.position.step == straight.position.step
@@ -36,8 +45,8 @@ def test_a_restored_training_ends_as_if_it_had_not_been_left(tmp_path):
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     loop = begun(CheckpointFolder(tmp_path), learning_rate=0.5)
-    loop.saver.save(loop)
+    loop.save()
     torch.nn.init.constant_(loop.learner.plain_model.bias, torch.nan)
     message = r"got others in bias: .* lower learning_rate \(0.5\) or set clip; .*last.* is whole"
     with pytest.raises(AbstainError, match=message):
-        loop.saver.save(loop)
+        loop.save()
