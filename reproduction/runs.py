@@ -37,6 +37,8 @@ _SEEDS = ("seed_noise", "seed_init", "seed_order")
 # How a machine computes: recorded with a run, but not part of what was asked for. Runs of the paper
 # name their network, which learns from the inputs as they are: without backbone or augmentation.
 _MACHINE = ("precision", "model", "backbone", "finetune", "augment")
+# Settings of how a machine computes that runs were recorded with, and recipes no longer have.
+_ONCE = ("memory_format", "parts")
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 
 
@@ -95,7 +97,8 @@ class Run:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Run":
         """The run that `as_json` wrote."""
-        recipe = Recipe.from_json(values["recipe"])
+        known = {name: x for name, x in values["recipe"].items() if name not in _ONCE}
+        recipe = Recipe.from_json(known)
         return cls(data=values["data"], network=values["network"], recipe=recipe)
 
 
