@@ -59,8 +59,8 @@ export function toggleFocused(range) {
 }
 
 function bar(left) {
-  fill(at("grid-bar"), make("span", { class: "count" }, make("b", { id: "chosen" }, "0 selected"), ` of ${page.tiles.length} shown, ${count(left)} in all`, page.like !== null && ", most alike first"),
-    button("all", "Select all", selectAll), button("accept", "Accept proposals", () => many("proposed"), { class: "proposed" }),
+  fill(at("count"), make("b", { id: "chosen" }, "0 selected"), ` of ${page.tiles.length} shown, ${count(left)} in all`, page.like !== null && ", most alike first");
+  fill(at("grid-bar"), button("all", "Select all", selectAll), button("accept", "Accept proposals", () => many("proposed"), { class: "proposed" }),
     button("keep", "Keep as given", () => many("given"), { class: "given" }),
     chooser("Any class by its name", (name) => label(name), { id: "grid-name" }),
     button("unsure", "Unsure", () => many("unsure")), button("drop", "Drop", () => many("drop")),

@@ -35,7 +35,7 @@ export function markdown(text) {
       const item = ITEM.exec(line);
       if (item) {
         paragraph();
-        if (!list) { list = make(item[1] ? "ol" : "ul"); made.push(list); }
+        if (list?.tagName !== (item[1] ? "OL" : "UL")) { list = make(item[1] ? "ol" : "ul"); made.push(list); }
         list.append(make("li", {}, ...inline(item[2])));
       } else if (list && /^\s/.test(line)) list.lastChild.append(" ", ...inline(line.trim()));
       else { list = null; words.push(line.trim()); }

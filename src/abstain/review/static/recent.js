@@ -5,7 +5,7 @@ import { at, page } from "./state.js";
 import { undo } from "./deciding.js";
 import { visit } from "./links.js";
 
-const WIDE = 190; // pixels that one takes
+const WIDE = 176; // pixels that one takes at least
 
 const WORDS = { unsure: "unsure", drop: "drop", skip: "skipped" };
 function one(item, kind, label) {

@@ -86,7 +86,7 @@ export function show() {
   if (page.about.kind === "image") looks.look();
   fill(at("id"), foreign(item.id));
   at("id").title = item.id;
-  fill(at("faults"), (item.hidden ? [] : item.faults ?? []).map((words) => make("span", { class: "badge" }, words)));
+  at("faults").textContent = at("faults").title = (item.hidden ? [] : item.faults ?? []).join(" · ");
   choices(item);
   fill(at("near"));
   actions(item);
@@ -105,7 +105,7 @@ export function show() {
 // Words in place of a sample, and only what leads away from here.
 export function blank(...words) {
   at("single").classList.add("empty");
-  fill(at("choices")); fill(at("near")); fill(at("faults")); at("standing").textContent = ""; at("id").textContent = "";
+  fill(at("choices")); fill(at("near")); at("faults").textContent = ""; at("standing").textContent = ""; at("id").textContent = "";
   put("actions", button("undo", "Undo", () => undo())); put("moves", button("back", "Back", back));
   fill(at("stage"), make("div", { class: "done" }, ...words));
 }

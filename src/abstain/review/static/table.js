@@ -19,7 +19,7 @@ function cells(columns, key) {
   return parts.map(([begin, end]) => {
     const after = make("span", { class: "decimals" }, end);
     after.style.width = `${wide}ch`;
-    return make("td", {}, foreign(begin), after);
+    return make("td", { class: end || /^-?[\d,]*$/.test(begin) ? "" : "words" }, foreign(begin), after);
   });
 }
 
