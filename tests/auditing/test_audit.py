@@ -1,4 +1,7 @@
-"""The audit: from any source to a verdict that does not look at true labels."""
+"""The audit: from any source to a verdict that does not look at true labels.
+
+Tests of audit.py and probabilities.py.
+"""
 
 from dataclasses import replace
 

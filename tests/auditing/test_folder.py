@@ -1,6 +1,14 @@
-"""The folder of a finished audit, read again."""
+"""The folder of a finished audit, read again, and what new answers do with it.
 
+Tests of folder.py, judged.py and run.py.
+"""
+
+import hashlib
 import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,12 +17,13 @@ import pytest
 import abstain
 from abstain import Recipe
 from abstain.auditing.audit import audit
-from abstain.auditing.folder import AuditFolder
+from abstain.auditing.folder import COLUMNS, AuditFolder
 from abstain.errors import AbstainError
 from abstain.integrations.label_studio import export_label_studio
+from abstain.report import write_report
 from abstain.report.to_check import export_sample
 
-from audits import blobs, rows_of, saved, write_texts
+from audits import FLIPPED, blobs, rows_of, saved, truth_of, write_images, write_texts
 
 SHORT = Recipe(epochs=6, warm_up=1)
 
@@ -122,3 +131,109 @@ def test_evidence_that_is_cut_short_is_refused(found):
     (found.folder / "evidence.parquet").write_bytes(b"PAR1")
     with pytest.raises(AbstainError, match="must be as abstain wrote it"):
         _ = AuditFolder(found.folder).judged
+
+
+NEW_ANSWERS = """
+import sys
+from abstain.cli import main
+try:
+    main(["audit", "--resume", "audit", "--reviewed", "checked.csv"])
+except SystemExit as end:
+    assert not end.code
+trains = ("abstain.training.train", "abstain.training.trained", "abstain.training.loop")
+print(*(name for name in sys.modules if name.startswith(trains)), file=sys.stderr)
+"""
+
+
+def files(folder):
+    return {
+        path.name: (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in folder.iterdir()
+        if path.is_file()
+    }
+
+
+def test_new_answers_never_enter_training(found, tmp_path):
+    """No module that trains is imported, no weights are written, and none need be there."""
+    worst = [found.data.ids[k] for k in found.order[:9].tolist()]
+    lines = "".join(f"{id_},{truth}\n" for id_, truth in truth_of(found).items() if id_ in worst)
+    (tmp_path / "checked.csv").write_text(f"id,checked_label\n{lines}")
+    before = files(found.folder)
+    command = [sys.executable, "-c", NEW_ANSWERS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == ""
+    changed = {x for x, seen in files(found.folder).items() if before.get(x) != seen}
+    verdict = {"issues.csv", "issues.parquet", "weights.parquet", "summary.json", "report.html"}
+    assert changed == {*verdict, "evidence.parquet", "reviewed.parquet"}
+    expected = found.with_reviewed(tmp_path / "checked.csv")
+    assert AuditFolder.open(found.folder).summary["left_wrong"]["value"] == pytest.approx(
+        expected.left_wrong.value
+    )
+    assert pq.read_table(found.folder / "issues.parquet").select(COLUMNS).equals(expected.issues)
+    # Neither the weights nor the source: the report then shows no samples.
+    for path in (*found.folder.glob("*.safetensors"), tmp_path / "blobs.npz"):
+        path.unlink()
+    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    report = (found.folder / "report.html").read_text()
+    assert "not shown" in report
+    assert "estimated from the labels, 9 of them reviewed" in report
+
+
+@pytest.mark.parametrize("kind", ["texts", "images", "table", "features", "test set"])
+def test_an_audit_that_is_read_again_is_the_same(tmp_path, kind):
+    settings = {}
+    if kind == "images":
+        source = write_images(tmp_path / "photos", per_class=20)
+        (source / "dark" / "bad.png").write_bytes(b"no image")
+        settings = {"skip_bad": True}
+    elif kind == "table":
+        x, y = blobs(90)
+        np.savez(tmp_path / "blobs.npz", x=x, y=y)
+        source = tmp_path / "blobs.npz"
+    else:
+        source = write_texts(tmp_path / "texts.csv", count=90)
+        settings = {"label": "stars", "features": "text"}
+    if kind == "features":
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(90, 3)))
+        settings["features"] = tmp_path / "x.npy"
+    if kind == "test set":
+        settings["test"] = tmp_path / "texts.csv"
+    recipe = replace(FLIPPED, epochs=3)
+    found = audit(source, recipe, folder=tmp_path / "audit", **settings)
+    again = audit(folder=tmp_path / "audit", resume=True)
+    assert again.issues.equals(found.issues)
+    assert again.summary() == found.summary()
+    assert again.detection == found.detection
+    assert again.data.kind == found.data.kind
+    assert again.data.given.equal(found.data.given)
+    assert list(again.data.ids) == list(found.data.ids)
+    assert again.checks.table(again.labels.ids).equals(found.checks.table(found.labels.ids))
+    for path in (tmp_path / "one.html", tmp_path / "two.html"):
+        write_report(found if path.name == "one.html" else again, path)
+    one, two = ((tmp_path / name).read_text() for name in ("one.html", "two.html"))
+    time = re.compile(r"<dt>time</dt><dd>.*?</dd>")
+    assert time.sub("", one) == time.sub("", two)
+    state, other = found.model.state_dict(), again.model.state_dict()
+    assert all(state[name].equal(other[name]) for name in state)
+
+
+def test_data_in_memory_need_not_be_given_for_new_answers(tmp_path):
+    x, y = blobs(60)
+    found = audit((x, y), SHORT, folder=tmp_path / "audit")
+    again = audit(folder=tmp_path / "audit", resume=True, reviewed={"7": "2"})
+    assert again.findings.as_json() == found.with_reviewed({"7": "2"}).findings.as_json()
+    with pytest.raises(AbstainError, match="data in memory, which cannot be loaded again"):
+        _ = again.data
+    given = audit((x, y), folder=tmp_path / "audit", resume=True)
+    assert given.data.inputs.equal(found.data.inputs)
+    assert given.reviewed == {"7": "2"}
+    with pytest.raises(AbstainError, match="source must be what was audited"):
+        audit((x[:50], y[:50]), folder=tmp_path / "audit", resume=True)
+
+
+def test_an_audit_of_probabilities_takes_new_answers_too(tmp_path):
+    x, y = blobs(60)
+    found = audit((x, y), probabilities=0.9 * np.eye(3)[y] + 0.1 / 3, folder=tmp_path / "audit")
+    again = audit(folder=tmp_path / "audit", resume=True, reviewed={"7": "2"})
+    assert again.findings.as_json() == found.with_reviewed({"7": "2"}).findings.as_json()
+    assert again.model is again.run is None

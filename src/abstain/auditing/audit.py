@@ -9,44 +9,36 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from abstain.arguments import typed
 from abstain.auditing.answers import Answer, Answers, read_answers
 from abstain.auditing.faults import check_names, faults_of
 from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
+from abstain.auditing.probabilities import from_probabilities
 from abstain.auditing.result import Audit
-from abstain.checks.found import Ints
-from abstain.data import LabeledData
+from abstain.auditing.run import Run
 from abstain.data.features import are_numbers
 from abstain.data.identity import fingerprints
 from abstain.data.inputs import release
 from abstain.data.source import Source
 from abstain.errors import AbstainError
-from abstain.scores.evidence import (
-    SUM_OFF_BY,
-    Evidence,
-    evidence_from_ledger,
-    evidence_from_probabilities,
-)
-from abstain.scores.held_out import HeldOut
+from abstain.scores.evidence import evidence_from_ledger
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.support.progress import with_progress
-from abstain.support.wording import many, some
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.sources import (
     check_options,
     recipe_or_default,
 )
-from abstain.training.train import train
-from abstain.training.trained import Trained
+
+if TYPE_CHECKING:
+    from abstain.training.trained import Trained
 
 
 @typed("recipe", "model", "probabilities")
@@ -101,7 +93,8 @@ def audit(
             id, or a CSV or Parquet file with the columns `id` and `checked_label`; with `resume`.
             See `Audit.with_reviewed`.
         folder: Where to keep the run and the verdict; new or empty.
-        resume: Go on with the audit in `folder`.
+        resume: Go on with the audit in `folder`. Once it is finished, nothing is trained, loaded or
+            checked again: new answers, also those of the review page, give a new verdict.
         show: Show progress: bars on a terminal, a line a minute in a log.
         save_every: Seconds between checkpoints within an epoch.
         **options: For `abstain.data.load`: `label`, `data_dir`, `skip_bad`, …
@@ -139,33 +132,52 @@ def audit(
     if features is not None:
         options["features"] = features
     named = Source(source, test, options)
+    kept = None if folder is None else AuditFolder(folder)
+    if resume and kept is not None and check is None and kept.is_finished:
+        return _with_new_answers(kept, named, reviewed)
     trained = None
     if probabilities is None:
         chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
         settings: dict[str, Any] = {"folder": folder, "model": model, "resume": resume}
         settings |= {"backbone": backbone, "budget": budget}
         settings |= {"save_every": save_every}
-        trained, data, sources = _train(named, chosen, settings)
-        held_out, test_data = trained.held_out, trained.test
-        evidence = evidence_from_ledger(trained.ledger, data.given.numpy(), held_out)
+        trained, sources = _train(named, chosen, settings)
+        seen, held_out, test_data = trained.data, trained.held_out, trained.test
+        evidence = evidence_from_ledger(trained.ledger, seen.given.numpy(), held_out)
     else:
         numbers = features if are_numbers(features) else None
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}
         of_training |= {"finetune": finetune, "budget": budget}
         _check_trainless({**of_training, "resume": resume or None}, folder)
-        data, test_data = named.load()
-        evidence, held_out = _from_probabilities(probabilities, data)
+        seen, test_data = named.load()
+        evidence, held_out = from_probabilities(probabilities, seen)
         sources = named.saved()
     # By what was trained on: what is only shown need not even be there.
-    prints = fingerprints(_seen(trained, data))
-    result = _verdict(data, evidence, trained, held_out, sources, folder, began, test_data, prints)
+    prints, data, given = fingerprints(seen), seen.as_shown, seen.given.numpy()
+    answers = Answers() if kept is None else kept.answers()
+    sample = None if kept is None else kept.sample(data.ids)
+    result = Audit(
+        labels=data,
+        findings=Findings.knowing(answers, evidence, given, data.classes, data.ids, sample),
+        duplicates=disagreeing_duplicates(prints, given),
+        run=None if trained is None else Run.of(trained),
+        ran=trained,
+        held_out=held_out,
+        sources=sources,
+        seconds=time.monotonic() - began,
+        folder=None if folder is None else Path(folder),
+        answers=answers,
+        # True labels may be looked at only where they are the labels before errors were planted.
+        is_planted=bool(trained and trained.recipe.flip and data.true is not None),
+        test=None if test_data is None else test_data.as_shown,
+    )
     if reviewed is not None:
         result = result.with_reviewed(reviewed)
     if _is_to_write(trained):
         checks = faults_of(data, trained, result.verdict, check, test_data, prints)
         duplicates = result.duplicates
         # Where something else is shown than seen, that may be missing, and tells nothing here.
-        if checks is not None and "null" in checks.issues and _seen(trained, data).shown is None:
+        if checks is not None and "null" in checks.issues and seen.shown is None:
             duplicates = duplicates.without(checks.columns["is_null_issue"])
         seconds = time.monotonic() - began
         result = replace(result, checks=checks, duplicates=duplicates, seconds=seconds)
@@ -175,51 +187,27 @@ def audit(
     return result
 
 
-def _verdict(
-    data: LabeledData,
-    evidence: Evidence,
-    trained: Trained | None,
-    held_out: HeldOut | None,
-    sources: Mapping[str, Any],
-    folder: str | os.PathLike[str] | None,
-    began: float,
-    test: LabeledData | None,
-    prints: Ints,
+def _with_new_answers(
+    kept: AuditFolder, source: Source, reviewed: Mapping[str, str | Answer] | None
 ) -> Audit:
-    """From evidence to a judgement of every label."""
-    given = data.given.numpy()
-    kept = None if folder is None else AuditFolder(folder)
-    answers = Answers() if kept is None else kept.answers()
-    sample = None if kept is None else kept.sample(data.ids)
-    return Audit(
-        data=data,
-        findings=Findings.knowing(answers, evidence, given, data.classes, data.ids, sample),
-        duplicates=disagreeing_duplicates(prints, given),
-        trained=trained,
-        held_out=held_out,
-        sources=sources,
-        seconds=time.monotonic() - began,
-        folder=None if folder is None else Path(folder),
-        answers=answers,
-        # True labels may be looked at only where they are the labels before errors were planted.
-        is_planted=bool(trained and trained.recipe.flip and data.true is not None),
-        test=None if test is None else test.as_shown,
-    )
-
-
-def _seen(trained: Trained | None, data: LabeledData) -> LabeledData:
-    """The data as the model saw them, where one did."""
-    return data if trained is None else trained.data
+    """Take new answers into a finished audit: from its folder, without data, model or training."""
+    result = Audit.read(kept, None if source.train is None else source.load()[0])
+    if reviewed is not None:
+        result = result.with_reviewed(reviewed)
+    result.write(kept.folder)
+    return result
 
 
 def _train(
     source: Source, recipe: Recipe | None, settings: Mapping[str, Any]
-) -> tuple[Trained, LabeledData, Mapping[str, Any]]:
-    """The training, the data as a person knows them, and where these came from."""
+) -> tuple["Trained", Mapping[str, Any]]:
+    """The training, and where its data came from."""
+    from abstain.training.train import train
+
     trained = train(source.train, recipe, test=source.test, **{**settings, **source.options})
     if trained.folder is not None:
         source = Source.found_again(trained.folder.about()["sources"])
-    return trained, trained.data.as_shown, source.saved()
+    return trained, source.saved()
 
 
 def _check_trainless(
@@ -234,74 +222,7 @@ def _check_trainless(
         RunFolder(folder).check_new()
 
 
-def _from_probabilities(
-    probabilities: npt.ArrayLike, data: LabeledData
-) -> tuple[Evidence, HeldOut]:
-    """What probabilities tell of the labels, which were held out, all of them."""
-    given, checked = data.given.numpy(), _checked(probabilities, data)
-    met = float((checked.argmax(axis=1) == given).mean())
-    held_out = HeldOut(epoch=0, accuracy=met, rows=np.arange(len(data)))
-    return evidence_from_probabilities(checked, given), held_out
-
-
-def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.float64]:
-    """Probabilities as a user may have them, or what is wrong with them."""
-    try:
-        # A tensor may lie on a GPU, or want its gradient.
-        own = probabilities.detach().cpu() if isinstance(probabilities, Tensor) else probabilities
-        array = np.asarray(own, dtype=np.float64)
-        columns = [str(name).strip() for name in getattr(probabilities, "columns", ())]
-    except (ValueError, TypeError) as error:
-        raise AbstainError(
-            f"must be an array of numbers (samples, classes), got: {error}",
-            argument="probabilities",
-        ) from error
-    expected = (len(data), data.num_classes)
-    if array.shape != expected:
-        raise AbstainError(
-            f"must have the shape (samples, classes), {expected}, got {array.shape}",
-            argument="probabilities",
-        )
-    array = array[:, _order(columns, data.classes)]
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
-    if len(bad):
-        raise AbstainError(
-            f"must be numbers of 0 or more, got others in {many(len(bad), 'row')}, the first of "
-            f"them row {bad[0]}",
-            argument="probabilities",
-            remedy="take the softmax of logits",
-        )
-    sums = array.sum(axis=1)
-    off = np.flatnonzero(np.abs(sums - 1) > SUM_OFF_BY)
-    if len(off):
-        raise AbstainError(
-            f"must sum to 1 in every row, got {sums[off[0]]:g} in row {off[0]} "
-            f"({many(len(off), 'such row')})",
-            argument="probabilities",
-            remedy="divide each row of probabilities by its sum, take the softmax of logits",
-        )
-    return array
-
-
-def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
-    """Where each class stands among columns; their order counts where they do not name classes.
-
-    >>> _order(["dog", "cat"], ("cat", "dog")), _order(["p0", "p1"], ("cat", "dog"))
-    ([1, 0], [0, 1])
-    """
-    in_order = list(range(len(classes)))
-    numbered = columns == [str(k) for k in in_order]  # as pandas does by default
-    if not set(columns) & set(classes) or numbered:
-        return in_order
-    if set(columns) != set(classes):
-        raise AbstainError(
-            f"columns of probabilities must name the classes {some(classes, 10)}, "
-            f"got {some(columns, 10)}"
-        )
-    return [columns.index(name) for name in classes]
-
-
-def _is_to_write(trained: Trained | None) -> bool:
+def _is_to_write(trained: "Trained | None") -> bool:
     """Whether this process writes: of several that train together, only the main one does."""
     if trained is None:
         return True

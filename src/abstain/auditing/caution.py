@@ -25,7 +25,7 @@ def caution_of(audit: "Audit") -> str | None:
 
 
 def _smallness(audit: "Audit") -> str:
-    if (size := len(audit.data)) >= _LEARNT_FROM:
+    if (size := len(audit.labels)) >= _LEARNT_FROM:
         return ""
     return (
         f"It was learnt on sets of {_LEARNT_FROM} samples and more: of {many(size, 'label')} it "
@@ -35,10 +35,10 @@ def _smallness(audit: "Audit") -> str:
 
 def _weakness(audit: "Audit") -> str:
     if (held_out := audit.held_out) is not None and _is_like_a_guess(audit, held_out):
-        which = "held-out labels" if audit.trained else "labels"
+        which = "held-out labels" if audit.run else "labels"
         better = "Probabilities of a better model"
-        if audit.trained:
-            has_one = audit.trained.recipe.backbone not in (AUTO, NONE)
+        if audit.run:
+            has_one = audit.run.recipe.backbone not in (AUTO, NONE)
             better = "Another backbone" if has_one else "Embeddings of a pretrained network"
             better += " (--backbone)" if has_one else " (--features)"
         return (
@@ -46,9 +46,9 @@ def _weakness(audit: "Audit") -> str:
             "commonest class alone would: most doubts may be its own errors. "
             f"{better} may tell more. "
         )
-    if audit.trained and held_out is None:
+    if audit.run and held_out is None:
         return (
-            f"The method {audit.trained.recipe.method} holds out no labels: labels that it "
+            f"The method {audit.run.recipe.method} holds out no labels: labels that it "
             "memorised pass for right ones. The method auto notices them. "
         )
     return ""
@@ -56,7 +56,7 @@ def _weakness(audit: "Audit") -> str:
 
 def _is_like_a_guess(audit: "Audit", held_out: HeldOut) -> bool:
     """Whether it hardly misses fewer labels than the commonest class, and those by chance."""
-    missed = 1 - np.bincount(audit.given).max() / len(audit.data)
+    missed = 1 - np.bincount(audit.given).max() / len(audit.labels)
     fewer = missed - held_out.disagreement
     return bool(fewer <= _HARDLY * missed and fewer <= _ERRORS * held_out.standard_error)
 
@@ -73,7 +73,7 @@ def _what_it_is(audit: "Audit") -> str:
 
 
 def _what_to_do(audit: "Audit") -> str:
-    size = min(_TO_CHECK, len(audit.data))
+    size = min(_TO_CHECK, len(audit.labels))
     sample, verified = audit.findings.sample, audit.findings.verified
     if sample is not None and audit.folder is not None:
         without = verified.unsure + verified.dropped

@@ -1,6 +1,7 @@
 """What else is wrong with a data set, besides its labels: the checks of an audit."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,7 +16,9 @@ from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
 from abstain.scores.verdict import Verdict
 from abstain.support.wording import did_you_mean
-from abstain.training.trained import Trained
+
+if TYPE_CHECKING:
+    from abstain.training.trained import Trained
 
 LABELS = "labels"
 """The audit itself, which is always made."""
@@ -26,7 +29,7 @@ TOO_MANY = "neighbours of so many samples are not looked for by default"
 
 def faults_of(
     data: LabeledData,
-    trained: Trained | None,
+    trained: "Trained | None",
     verdict: Verdict,
     names: Sequence[str] | None = None,
     test: LabeledData | None = None,
@@ -63,7 +66,7 @@ def faults_of(
     )
 
 
-def _features(trained: Trained | None, data: LabeledData) -> Tensor | Features | None:
+def _features(trained: "Trained | None", data: LabeledData) -> Tensor | Features | None:
     """What a backbone makes of the inputs, as it was before it was trained; or a table encoded."""
     if trained is None:
         return None

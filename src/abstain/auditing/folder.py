@@ -18,26 +18,26 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from abstain.arguments import typed
 from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answer, Answers
 from abstain.auditing.findings import Findings
+from abstain.auditing.judged import EVIDENCE, Judged, evidence_table
 from abstain.auditing.summary import FORMAT
+from abstain.checks.check import Checks
+from abstain.checks.giveaways import Giveaway
 from abstain.data import LabeledData
+from abstain.data.readers.images import LazyImages
 from abstain.data.source import Source
 from abstain.errors import AbstainError
-from abstain.scores.evidence import Evidence
-from abstain.scores.held_out import HeldOut
 from abstain.scores.sampling import Sample, draw
-from abstain.scores.summaries import Duplicates
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
@@ -48,25 +48,22 @@ if TYPE_CHECKING:
 
     from abstain.auditing.result import Audit
 
+COLUMNS = (
+    ID,
+    "is_label_issue",
+    "label_score",
+    "given_label",
+    "predicted_label",
+    "confidence",
+    "abstention",
+    ANSWER,
+    NO_CLASS,
+)
+"""Of the table of issues; those of the checks follow."""
 LARGEST_SAMPLE = 10_000
 """Labels that a sample holds at most: nobody checks more."""
 OWN_FILES = _REVIEWED, _SAMPLE = "reviewed.parquet", "sample.parquet"
-_EVIDENCE = "evidence.parquet"
-_COLUMNS = ("log_odds", "rival", "rival_share", "abstention")
 _DRAWN, _HANDED_OUT = "drawn", "handed_out"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """What a verdict is computed from, without the samples."""
-
-    evidence: Evidence
-    given: npt.NDArray[np.int64]
-    duplicates: Duplicates
-    true: npt.NDArray[np.int64] | None = None
-    """The labels before errors were planted; None where none were."""
-    held_out: HeldOut | None = None
-    skipped: tuple[str, ...] = ()
 
 
 class AuditFolder:
@@ -147,39 +144,18 @@ class AuditFolder:
         """The names of the classes."""
         return list(self.summary["classes"])
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether new answers need nothing but what is here."""
+        try:
+            return bool(self.summary) and len(self.judged.given) == len(self.ids)
+        except AbstainError:
+            return False
+
     @cached_property
     def judged(self) -> Judged:
         """What the verdict was computed from, or an error if the folder has none."""
-        parquet = require("pyarrow.parquet", "reading an audit")
-        path = self.folder / _EVIDENCE
-        try:
-            table = parquet.read_table(path)
-            about = {k.decode(): json.loads(v) for k, v in table.schema.metadata.items()}
-            columns = {name: np.array(table.column(name)) for name in table.column_names}
-            rows = np.flatnonzero(columns["held_out"])
-            judged = Judged(
-                evidence=Evidence(
-                    memorised=about["memorised"], **{x: columns[x] for x in _COLUMNS}
-                ),
-                given=columns["given"],
-                duplicates=_members(columns["duplicates"]),
-                true=columns.get("true"),
-                held_out=HeldOut(**about["held_out"], rows=rows) if len(rows) else None,
-                skipped=tuple(about["skipped"]),
-            )
-        except FileNotFoundError:
-            raise self._earlier(f"{self.folder} must hold {_EVIDENCE}") from None
-        except KeyError as error:
-            raise self._earlier(f"{path} must hold {error}") from error
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise AbstainError(f"{path} must be as abstain wrote it: {error}") from error
-        return judged
-
-    def _earlier(self, rule: str) -> AbstainError:
-        return AbstainError(
-            f"{rule}, got an audit of an earlier version; add it with: "
-            f"abstain audit --resume {quote(str(self.folder))}"
-        )
+        return Judged.read(self.folder)
 
     def findings(self) -> Findings:
         """The findings that know all answers that the folder has now."""
@@ -283,11 +259,12 @@ class AuditFolder:
 
     # ── The data ──────────────────────────────────────────────────────────────────────────────────
 
-    def load(self, *, shown_only: bool = False) -> LabeledData:
+    def load(self, *, shown_only: bool = False, own_size: bool = False) -> LabeledData:
         """Load the data that were audited, from where they came; without what was planted.
 
         Args:
             shown_only: Read only what a person is shown; features in a file need not be there.
+            own_size: Leave images as they are, to be decoded when asked for.
         """
         source = Source.found_again(self.summary["sources"])
         if source.train is None:
@@ -295,20 +272,38 @@ class AuditFolder:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        data = source.load_train(shown_only=shown_only)
-        names = (ID, "given_label")
-        audited = dict(zip(*(self.issues.column(name).to_pylist() for name in names), strict=True))
-        labels = {
-            id_: data.classes[k] for id_, k in zip(data.ids, data.given.tolist(), strict=True)
-        }
+        options = {"own_size": True} if own_size and self.summary["inputs"] == "image" else {}
+        data = source.load_train(shown_only=shown_only, **options)
         # By their labels too: rows that are known by their numbers may have changed places.
         planted = "detection" in self.summary
-        if (audited.keys() != labels.keys()) if planted else (audited != labels):
+        names = np.array(self.classes, object)[self.judged.given].tolist()
+        audited = {id_: planted or name for id_, name in zip(self.ids, names, strict=True)}
+        found = {
+            id_: planted or data.classes[k]
+            for id_, k in zip(data.ids, data.given.tolist(), strict=True)
+        }
+        if options and source.options.get("skip_bad"):  # what cannot be decoded is still there
+            found = {id_: x for id_, x in found.items() if id_ in audited}
+        if audited != found:
             raise AbstainError(
                 f"{source.train} must hold the samples and labels that were audited, got "
                 "others: audit it again"
             )
         return data
+
+    def checks(self) -> Checks | None:
+        """The other faults of the samples, as they are written in the table of issues."""
+        known, table = self.summary.get("checks"), self.issues
+        if known is None:
+            return None
+        row = {id_: k for k, id_ in enumerate(self.ids)}
+        order = np.argsort([row[id_] for id_ in table.column(ID).to_pylist()])
+        names = [x for x in table.column_names if x not in (*COLUMNS, "near_duplicate_sets")]
+        return Checks(
+            columns={name: table.column(name).to_numpy()[order] for name in names},
+            skipped=known["skipped"],
+            giveaways=tuple(Giveaway(**one) for one in known["giveaways"]),
+        )
 
     # ── Writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -316,7 +311,7 @@ class AuditFolder:
         """Write the tables and, last, summary.json; each whole or not at all."""
         pa = require("pyarrow", "writing issues")
         csv = require("pyarrow.csv", "writing issues")
-        ids, verdict, table = audit.data.ids, audit.verdict, audit.issues
+        ids, verdict, table = audit.labels.ids, audit.verdict, audit.issues
         whole = table
         if audit.checks is not None:
             found = audit.checks.table(ids).take(audit.order)
@@ -327,7 +322,7 @@ class AuditFolder:
         text = json.dumps(audit.summary(), indent=2, default=str) + "\n"
         with self._writing():
             self._keep_reviews(audit)
-            self._publish(_EVIDENCE, _evidence_table(audit))
+            self._publish(EVIDENCE, evidence_table(audit))
             self._publish("issues.parquet", whole)
             publish(
                 self.folder / "issues.csv",
@@ -346,7 +341,7 @@ class AuditFolder:
             )
         if audit.answers.by_id:
             self.keep_answers(audit.answers)
-        sample, ids = audit.findings.sample, audit.data.ids
+        sample, ids = audit.findings.sample, audit.labels.ids
         if sample is not None and self.sample(ids) is None:
             self.keep_sample(sample, ids, len(sample.rows))
 
@@ -367,28 +362,29 @@ class AuditFolder:
             ) from error
 
 
-def _evidence_table(audit: "Audit") -> "pa.Table":
-    pa = require("pyarrow", "keeping evidence")
-    evidence, found, held_out = audit.verdict.evidence, audit.duplicates, audit.held_out
-    group, was_held_out = np.full(len(audit.given), -1, np.int32), np.zeros(len(audit.given), bool)
-    group[found.members] = found.group
-    columns = {"given": audit.given, **{name: getattr(evidence, name) for name in _COLUMNS}}
-    about: dict[str, Any] = {"memorised": evidence.memorised, "skipped": audit.data.skipped}
-    if held_out is not None:
-        was_held_out[held_out.rows] = True
-        about["held_out"] = {"epoch": held_out.epoch, "accuracy": held_out.accuracy}
-    columns |= {"duplicates": group, "held_out": was_held_out}
-    if audit.planted is not None and audit.data.true is not None:
-        columns["true"] = audit.data.true.numpy()
-    table = pa.table(columns)
-    return table.replace_schema_metadata({name: json.dumps(x) for name, x in about.items()})
+class Absent:
+    """Inputs that are not loaded: they are where they came from, if they are still there."""
 
+    def __init__(self, folder: AuditFolder, size: int) -> None:
+        self._folder, self._size = folder, size
 
-def _members(group: npt.NDArray[np.int32]) -> Duplicates:
-    """The groups of identical samples, from the group of each sample, −1 for none."""
-    members = np.argsort(group, kind="stable")
-    members = members[group[members] >= 0]
-    return Duplicates(members=members, group=group[members].astype(np.int64))
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int, /) -> object:
+        raise AbstainError(f"{self._folder.folder} holds no samples: load them by its `load`")
+
+    def load(self, labels: LabeledData) -> LabeledData:
+        """Load the samples, under the labels that were audited."""
+        data = self._folder.load(shown_only=True, own_size=True).as_shown
+        if len(data) > len(labels) and isinstance(data.inputs, LazyImages):
+            known = set(labels.ids)
+            rows = [row for row, id_ in enumerate(data.ids) if id_ in known]
+            data = replace(data, inputs=data.inputs.subset(rows), given=data.given[rows])
+        own = {
+            x: getattr(labels, x) for x in ("ids", "given", "classes", "true", "name", "skipped")
+        }
+        return replace(data, **own)
 
 
 def _first(sample: Sample, size: int) -> Sample:

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +24,13 @@ from abstain.auditing.answers import (
 )
 from abstain.auditing.caution import caution_of
 from abstain.auditing.findings import Findings
-from abstain.auditing.folder import AuditFolder
+from abstain.auditing.folder import COLUMNS, Absent, AuditFolder
+from abstain.auditing.run import Run
 from abstain.auditing.summary import summary_of
 from abstain.checks.check import Checks
 from abstain.data import LabeledData
 from abstain.data.reading import MEMORY_BUDGET
+from abstain.data.source import Source
 from abstain.embed.embedding import embed
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.folds import out_of_sample
@@ -40,22 +43,12 @@ from abstain.scores.sampling import Sample
 from abstain.scores.summaries import Duplicates, PairSummary, pair_summary
 from abstain.scores.verdict import Verdict
 from abstain.support.optional import require
-from abstain.training.trained import Trained
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = (
-    "id",
-    "is_label_issue",
-    "label_score",
-    "given_label",
-    "predicted_label",
-    "confidence",
-    "abstention",
-    ANSWER,
-    NO_CLASS,
-)
+    from abstain.training.trained import Trained
+
 BUDGET = 100
 """Labels that a person may want to look at first, in an hour."""
 
@@ -64,13 +57,16 @@ BUDGET = 100
 class Audit:
     """The verdict on the labels of a data set."""
 
-    data: LabeledData
-    """What was audited, with planted errors where the recipe asked for them."""
+    labels: LabeledData
+    """Ids, classes and labels, with planted errors where the recipe asked for them.
+
+    Its inputs are not there (`Absent`) where the audit was read from its folder.
+    """
     findings: Findings
     """The noise rate, the labels left wrong and the flags, as evidence and answers give them."""
     duplicates: Duplicates
-    trained: Trained | None
-    """The training; None where probabilities were given."""
+    run: Run | None
+    """The training without model and data; None where probabilities were given."""
     held_out: HeldOut | None
     """How many held-out labels the model predicted, where labels were held out."""
     sources: Mapping[str, Any]
@@ -81,16 +77,58 @@ class Audit:
     """What reviewers answered so far."""
     is_planted: bool = False
     """Whether errors were planted on purpose: only then true labels may be looked at."""
+    ran: "Trained | None" = None
+    """The training, where it is in memory."""
     test: LabeledData | None = None
-    """The test set as a person sees it, where there is one."""
+    """The test set as a person sees it, where there is one in memory."""
     checks: Checks | None = None
     """What else was found: duplicates, outliers, faulty images, …."""
+
+    @classmethod
+    def read(cls, folder: AuditFolder, data: LabeledData | None = None) -> "Audit":
+        """Read a finished audit from its folder, with all answers that this has now.
+
+        Args:
+            folder: Of the audit.
+            data: What was audited, where it lay in memory; else it is loaded when asked for.
+        """
+        summary, judged = folder.summary, folder.judged
+        labels = LabeledData(
+            inputs=Absent(folder, len(judged.given)),
+            given=torch.tensor(judged.given),
+            classes=tuple(folder.classes),
+            ids=folder.ids,
+            kind=summary["inputs"],
+            true=None if judged.true is None else torch.tensor(judged.true),
+            name=summary["name"],
+            skipped=judged.skipped,
+        )
+        if data is not None:
+            if list(data.ids) != folder.ids or data.classes != labels.classes:
+                raise AbstainError(
+                    f"must be what was audited in {folder.folder}, got other samples or classes",
+                    argument="source",
+                )
+            labels = replace(data.as_shown, given=labels.given, true=labels.true)
+        return cls(
+            labels=labels,
+            findings=folder.findings(),
+            duplicates=judged.duplicates,
+            run=Run.read(folder.folder, summary),
+            held_out=judged.held_out,
+            sources=summary["sources"],
+            seconds=summary["seconds"],
+            folder=folder.folder,
+            answers=folder.answers(),
+            is_planted=judged.true is not None,
+            checks=folder.checks(),
+        )
 
     def __repr__(self) -> str:
         """The verdict in a line: a notebook would print every label."""
         rate = self.noise_rate
         return (
-            f"<Audit of {self.data.name}: {rate.value:.1%} of {len(self.data):,} labels wrong "
+            f"<Audit of {self.labels.name}: {rate.value:.1%} of {len(self.labels):,} labels wrong "
             f"({self.confidence:.0%} interval {rate.low:.1%} to {rate.high:.1%}, {self.basis}), "
             f"{self.flagged:,} flagged>"
         )
@@ -157,7 +195,7 @@ class Audit:
             sample: Labels that were drawn at random (`abstain.scores.sampling.draw`), all answers
                 to which count as such; by default those that `abstain sample` handed out.
         """
-        ids, classes = self.data.ids, self.data.classes
+        ids, classes = self.labels.ids, self.labels.classes
         answers = reviewed if isinstance(reviewed, Mapping) else read_answers(reviewed)
         drawn = sample or self._handed_out()
         rows = () if drawn is None else drawn.rows.tolist()
@@ -177,20 +215,54 @@ class Audit:
     def _handed_out(self) -> Sample | None:
         """The sample, which may have been enlarged since."""
         now = self.findings.sample
-        kept = None if self.folder is None else AuditFolder(self.folder).sample(self.data.ids)
+        kept = None if self.folder is None else AuditFolder(self.folder).sample(self.labels.ids)
         if kept is None or (now is not None and len(now.rows) > len(kept.rows)):
             return now
         return kept
 
-    @property
+    @cached_property
+    def data(self) -> LabeledData:
+        """What was audited, as a person sees it; loaded when asked for, if it is not in memory."""
+        absent = self.labels.inputs
+        return absent.load(self.labels) if isinstance(absent, Absent) else self.labels
+
+    @cached_property
+    def shown(self) -> LabeledData:
+        """The same; without inputs where its source is gone, or was in memory."""
+        try:
+            return self.data
+        except (AbstainError, OSError):
+            return self.labels
+
+    @cached_property
+    def test_shown(self) -> LabeledData | None:
+        """The test set as a person sees it, where there is one; loaded when asked for."""
+        if self.test is None and isinstance(self.labels.inputs, Absent):
+            with suppress(AbstainError, OSError):
+                test = Source.found_again(self.sources).load()[1]
+                return None if test is None else test.as_shown
+        return self.test
+
+    @cached_property
+    def trained(self) -> "Trained | None":
+        """The training; loaded when asked for. None where probabilities were given."""
+        if self.ran is None and self.run is not None:
+            from abstain.training.train import train
+
+            return train(folder=self.folder, resume=True)
+        return self.ran
+
+    @cached_property
     def model(self) -> torch.nn.Module | None:
         """The trained model; None where probabilities were given."""
-        return self.trained.model if self.trained else None
+        if self.ran is None and self.run is not None and self.run.folder is not None:
+            return self.run.folder.load_model()[0]
+        return self.ran.model if self.ran else None
 
     @property
     def given(self) -> npt.NDArray[np.int64]:
         """The given label of each sample, as a class index."""
-        return self.data.given.numpy()
+        return self.labels.given.numpy()
 
     @property
     def flagged(self) -> int:
@@ -218,9 +290,9 @@ class Audit:
     @property
     def planted(self) -> npt.NDArray[np.bool_] | None:
         """Which labels were made wrong on purpose; None where none were."""
-        if not self.is_planted or self.data.true is None:
+        if not self.is_planted or self.labels.true is None:
             return None
-        planted: npt.NDArray[np.bool_] = self.given != self.data.true.numpy()
+        planted: npt.NDArray[np.bool_] = self.given != self.labels.true.numpy()
         return planted
 
     @cached_property
@@ -265,19 +337,19 @@ class Audit:
                 "probabilities need features: audit with a backbone, or with features=, got "
                 + ("a network of its own" if trained else "probabilities that were given")
             )
-        found = out_of_sample(features, trained.data.given, self.data.num_classes)
+        found = out_of_sample(features, trained.data.given, self.labels.num_classes)
         return found.numpy()
 
     @cached_property
     def issues(self) -> "pa.Table":
         """Every label, the worst first: id, is_label_issue, label_score, given_label, …."""
         pa = require("pyarrow", "the table of issues")
-        order, names = self.order, pa.array(self.data.classes, pa.string())
+        order, names = self.order, pa.array(self.labels.classes, pa.string())
         reviewed, no_class = self.verdict.reviewed[order], np.full(len(order), None, object)
         no_class[self.verdict.unsure[order]] = "unsure"
         no_class[self.verdict.dropped[order]] = "drop"
         columns = {
-            "id": pa.array(self.data.ids[:], pa.string()).take(order),
+            "id": pa.array(self.labels.ids[:], pa.string()).take(order),
             "is_label_issue": self.verdict.is_label_issue[order],
             "label_score": self.verdict.label_score[order],
             "given_label": names.take(self.given[order]),

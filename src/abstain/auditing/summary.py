@@ -18,7 +18,7 @@ _SHOWN_PAIRS = 50
 
 def summary_of(audit: "Audit") -> dict[str, Any]:
     """The verdict of an audit in plain values."""
-    classes = audit.data.classes
+    classes = audit.labels.classes
     counts = np.bincount(audit.given, minlength=len(classes)).tolist()
     flagged = np.bincount(
         audit.given[audit.verdict.is_label_issue], minlength=len(classes)
@@ -33,11 +33,11 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
     summary: dict[str, Any] = {
         "format": FORMAT,
         "kind": "audit",
-        "name": audit.data.name,
-        "inputs": audit.data.kind,
+        "name": audit.labels.name,
+        "inputs": audit.labels.kind,
         "sources": dict(audit.sources),
-        "samples": len(audit.data),
-        "skipped": len(audit.data.skipped),
+        "samples": len(audit.labels),
+        "skipped": len(audit.labels.skipped),
         "classes": list(classes),
         **audit.findings.as_json(),
         "caution": audit.caution,
@@ -61,10 +61,11 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
     }
     if len(classes) <= _SHOWN_CLASSES:
         summary["transition"] = audit.verdict.transition.round(6).tolist()
-    if audit.trained:
-        summary["method"] = audit.trained.recipe.method
-        summary["backbone"] = audit.trained.recipe.backbone
-        summary["training"] = audit.trained.summary()
+    if audit.run:
+        summary["method"] = audit.run.recipe.method
+        summary["backbone"] = audit.run.recipe.backbone
+        summary["seen_by"] = audit.run.backbone
+        summary["training"] = dict(audit.run.summary)
     if audit.detection and (planted := audit.planted) is not None:
         worst = int(planted[audit.order[: audit.budget]].sum())
         summary["detection"] = {**audit.detection.as_json(), "wrong_among_worst": worst}

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from abstain.cli import options
 from abstain.cli.options import RUN, TRAINING, options_given
+from abstain.cli.process import is_main_process
 from abstain.cli.running import feature_option, is_to_print, new_folder, show_recipe, training
 from abstain.errors import AbstainError
 
@@ -141,6 +142,7 @@ def audit(
                 save_every=None,
                 as_json=None,
             )
+        from abstain.auditing.folder import AuditFolder
         from abstain.review.sharing import share_decisions
 
         share_decisions(resume)  # what was decided on the page counts as well
@@ -150,6 +152,10 @@ def audit(
 
             answers = read_label_studio(reviewed)
         again: dict[str, Any] = {"resume": True, "reviewed": answers}
+        if AuditFolder(resume).is_finished:
+            if is_main_process():  # nothing is trained: one process is enough
+                _write(None, None, resume, as_json=as_json, **again)
+            return
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         return
     from abstain.training.methods import DEFAULT_METHOD
@@ -175,19 +181,30 @@ def _audit(
     **arguments: Any,  # noqa: ANN401
 ) -> None:
     with training("audit", place, save_every=save_every, as_json=as_json):
-        from abstain.auditing.audit import audit as run
-        from abstain.report import write_report
+        _write(source, recipe, place, as_json=as_json, save_every=save_every, **arguments)
 
-        arguments |= {"show": not as_json, "save_every": save_every}
-        verdict = run(source, recipe, folder=place, **arguments)
-        if not is_to_print():
-            return
-        report = place / "report.html"
-        write_report(verdict, report)
-    if as_json:
-        typer.echo(json.dumps({**verdict.summary(), "folder": str(place)}))
+
+def _write(
+    source: str | None,
+    recipe: Any,  # noqa: ANN401
+    place: Path,
+    *,
+    as_json: bool,
+    **arguments: Any,  # noqa: ANN401
+) -> None:
+    """Audit, write the report, and print what was found."""
+    from abstain.auditing.audit import audit as run
+    from abstain.report import write_report
+
+    found = run(source, recipe, folder=place, show=not as_json, **arguments)
+    if found.ran is not None and not is_to_print():
         return
-    _print(verdict, report, arguments.get("check") or ())
+    report = place / "report.html"
+    write_report(found, report)
+    if as_json:
+        typer.echo(json.dumps({**found.summary(), "folder": str(place)}))
+        return
+    _print(found, report, arguments.get("check") or ())
 
 
 def _without_proposal(verdict: "Audit") -> str:
@@ -207,7 +224,7 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
 
     console = Console(highlight=False)
     rate = verdict.noise_rate
-    of_all = f"[bold]{rough(rate)}[/] of {many(len(verdict.data), 'label')} are wrong"
+    of_all = f"[bold]{rough(rate)}[/] of {many(len(verdict.labels), 'label')} are wrong"
     interval = f"{verdict.confidence:.0%} interval {rough_interval(rate)}, "
     known = verdict.is_known
     console.print(
@@ -216,10 +233,10 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {}
-    if verdict.trained and verdict.trained.encoder.seen_by:
-        lines["seen by"] = verdict.trained.encoder.seen_by
-    if verdict.trained and verdict.trained.finetuning:
-        lines["fine-tuning"] = verdict.trained.finetuning.reason
+    if verdict.run and verdict.run.backbone:
+        lines["seen by"] = verdict.run.backbone
+    if verdict.run and verdict.run.finetuning:
+        lines["fine-tuning"] = verdict.run.finetuning
     lines |= {
         "labels flagged": count(verdict.flagged) + _without_proposal(verdict),
         f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
@@ -233,8 +250,8 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     if findings.measured and findings.halved_by:
         more = count(findings.halved_by)
         lines["more checked labels that would halve the interval"] = more
-    if verdict.data.skipped:
-        lines["left out as unreadable"] = count(len(verdict.data.skipped))
+    if verdict.labels.skipped:
+        lines["left out as unreadable"] = count(len(verdict.labels.skipped))
     if len(verdict.duplicates):
         lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
     found_else = verdict.checks.summary if verdict.checks else {}

@@ -51,8 +51,6 @@ def sample(
         return
     console = Console(highlight=False)
     then = f"abstain audit --resume {quote(str(audit))} --reviewed {quote(str(place))}"
-    if "training" not in saved.summary:  # of probabilities: there is nothing to resume
-        then = f"found.with_reviewed({str(place)!r}) in Python, on what audit returned"
     console.print(
         f"{place}: {many(written.rows, 'label')} to check, drawn at random. Fill in checked_label, "
         f"then: {then}",

@@ -4,11 +4,11 @@ from pathlib import Path
 from shlex import quote
 
 from abstain.auditing.result import Audit
+from abstain.auditing.run import Run
 from abstain.report.curves import warm_up_epochs
 from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.numbers import percent
 from abstain.support.wording import some
-from abstain.training.trained import Trained
 
 
 def what_was_done(audit: Audit) -> dict[str, object]:
@@ -17,12 +17,12 @@ def what_was_done(audit: Audit) -> dict[str, object]:
     for name, value in audit.sources.get("options", {}).items():
         several = isinstance(value, list | tuple)
         facts[name.replace("_", " ")] = ", ".join(map(str, value)) if several else value
-    if audit.data.skipped:
-        facts["left out as unreadable"] = some(audit.data.skipped)
-    if audit.trained is None:
+    if audit.labels.skipped:
+        facts["left out as unreadable"] = some(audit.labels.skipped)
+    if audit.run is None:
         facts["method"] = "from given probabilities; nothing was trained"
     else:
-        facts |= _training(audit.trained)
+        facts |= _training(audit.run)
     facts["time"] = f"{audit.seconds:.1f} s in all"
     return facts
 
@@ -34,17 +34,15 @@ def next_steps(audit: Audit) -> dict[str, str]:
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
     if not audit.measured and not audit.is_known:
-        size = min(200, len(audit.data))
+        size = min(200, len(audit.labels))
         steps = {
             f"Know the noise rate: check {size} labels that are drawn at random, …": (
                 f"abstain sample {place} --size {size} --out to-check.csv"
             ),
             "… and take the answers in": f"abstain audit --resume {place} --reviewed to-check.csv",
         }
-        if audit.trained is None:  # there is nothing to resume
-            del steps["… and take the answers in"]
     if source is not None and audit.flagged:
-        clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.data.kind)}"
+        clean = f"{Path(audit.folder).name}-clean{default_suffix(source, audit.labels.kind)}"
         steps |= {
             "Go through the flagged labels in the browser, worst first": f"abstain review {place}",
             "Or in Label Studio": (f"abstain export {place} --to label-studio --out tasks.json"),
@@ -62,8 +60,8 @@ def next_steps(audit: Audit) -> dict[str, str]:
                 f"abstain export {place} --to label-studio --all --out tasks.json"
             )
         }
-    if audit.trained and audit.trained.recipe.model:
-        by_file = audit.trained.data.shown is not None
+    if audit.run and audit.run.recipe.model:
+        by_file = audit.run.by_file
         steps["Use the model of this audit, which is robust to the wrong labels"] = (
             f"abstain predict {place} SOURCE {'--features NEW.npy ' if by_file else ''}"
             "--output predictions.csv"
@@ -71,33 +69,33 @@ def next_steps(audit: Audit) -> dict[str, str]:
     return steps
 
 
-def backbone_of(trained: Trained) -> str:
+def backbone_of(run: Run) -> str:
     """By what images and texts were seen, and why."""
-    return trained.encoder.seen_by or "its own network, from scratch"
+    return run.backbone or "its own network, from scratch"
 
 
-def _training(trained: Trained) -> dict[str, object]:
-    recipe = trained.recipe
+def _training(run: Run) -> dict[str, object]:
+    recipe = run.recipe
     payoff = recipe.payoff if isinstance(recipe.payoff, str) else f"{recipe.payoff:g}"
     facts: dict[str, object] = {
         "method": recipe.method,
         "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
-        "seen by": backbone_of(trained),
+        "seen by": backbone_of(run),
         "model": recipe.model or "a module of your own",
-        "epochs": f"{trained.epoch}, of which warm-up {warm_up_epochs(trained)}",
+        "epochs": f"{run.epoch}, of which warm-up {warm_up_epochs(run)}",
         "batches": f"of {recipe.batch}",
         "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
         "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
     }
-    if trained.finetuning:
-        facts["fine-tuning"] = trained.finetuning.reason
+    if run.finetuning:
+        facts["fine-tuning"] = run.finetuning
     if recipe.augment:
         facts["augmentation"] = ", ".join(recipe.augment)  # type: ignore[arg-type]
     if recipe.flip:
         kind, seed = recipe.flip_kind, recipe.seed_noise
         facts["planted"] = f"{percent(recipe.flip)} {kind}, seed {seed}"
-    if trained.folder is not None:
-        about = trained.folder.about()
+    if run.folder is not None:
+        about = run.folder.about()
         facts["device"] = about["machine"]["device"]
         facts["versions"] = ", ".join(f"{name} {v}" for name, v in about["versions"].items())
     return facts

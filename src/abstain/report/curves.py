@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from abstain import theory
 from abstain.auditing.result import Audit
+from abstain.auditing.run import Run
 from abstain.report.charts import Drawing, Line, Mark, histogram, line_chart
 from abstain.report.numbers import percent
 from abstain.support.wording import many
 from abstain.training.objective.stopping import AnalyticalStop
 from abstain.training.saving.history import Row
-from abstain.training.trained import Trained
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ def scores(audit: Audit) -> list[Plot]:
 
 def training(audit: Audit) -> list[Plot]:
     """The curves of the run, with the predicted plateau and where it stopped; none of no run."""
-    if audit.trained is None:
+    if audit.run is None:
         return []
-    recipe, epochs = audit.trained.recipe, audit.trained.history.epochs
-    steps = audit.trained.history.steps
+    recipe, epochs = audit.run.recipe, audit.run.history.epochs
+    steps = audit.run.history.steps
     marks = []
-    warm_up = warm_up_epochs(audit.trained)
+    warm_up = warm_up_epochs(audit.run)
     if (plateau := predicted_plateau(audit)) is not None:
         marks.append(plateau)
     if 0 < warm_up < len(epochs):
         marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
     if recipe.stop != "never":
-        marks.append(Mark(float(audit.trained.epoch), "stop", vertical=True))
+        marks.append(Mark(float(audit.run.epoch), "stop", vertical=True))
     place = np.array([row["step"] for row in steps]) / steps[-1]["step"] * len(epochs)
     loss = Line("loss", place, np.array([row["smoothed_loss"] for row in steps]))
     curves = [
@@ -95,15 +95,15 @@ def training(audit: Audit) -> list[Plot]:
     ]
 
 
-def warm_up_epochs(trained: Trained) -> int:
+def warm_up_epochs(run: Run) -> int:
     """How many epochs were cross-entropy.
 
     A warm-up that ends by itself is evaluated on held-out labels as long as it goes on; afterwards
     these are trained on, and no longer evaluated by themselves.
     """
-    if trained.recipe.warm_up is not None:
-        return trained.recipe.warm_up
-    return sum("validation_accuracy" in _known(row) for row in trained.history.epochs)
+    if run.recipe.warm_up is not None:
+        return run.recipe.warm_up
+    return sum("validation_accuracy" in _known(row) for row in run.history.epochs)
 
 
 def _known(row: Row) -> Row:
@@ -127,15 +127,15 @@ def predicted_plateau(audit: Audit) -> Mark | None:
     fixed predicts nothing; but cross-entropy is the gambler's loss at an infinite one, and its
     warm-up has a plateau: the entropy of the labels, given the true classes.
     """
-    assert audit.trained is not None
-    recipe, m = audit.trained.recipe, audit.data.num_classes
+    assert audit.run is not None
+    recipe, m = audit.run.recipe, audit.labels.num_classes
     payoff, name = recipe.payoff, "predicted plateau"
     if recipe.stop == "analytical" and isinstance(payoff, int | float):
         return Mark(AnalyticalStop(recipe.rate, payoff, m, recipe.noise).plateau, name)
     if recipe.loss == "nll":
         payoff = math.inf
     elif recipe.loss != "gamblers" or not isinstance(payoff, int | float):
-        if not warm_up_epochs(audit.trained):
+        if not warm_up_epochs(audit.run):
             return None
         payoff, name = math.inf, f"{name} of the warm-up"
     believed = np.bincount(audit.verdict.predicted_label, minlength=m)

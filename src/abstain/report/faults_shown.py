@@ -48,11 +48,11 @@ class Leaked:
 
 def leaked(audit: Audit) -> list[Leaked]:
     """A few samples that stand in the test set as well, the most alike first."""
-    if audit.checks is None or audit.checks.leakage is None or audit.test is None:
+    if audit.checks is None or audit.checks.leakage is None or audit.test_shown is None:
         return []
-    place = {id_: row for row, id_ in enumerate(audit.test.ids[:])}
-    samples = Samples(audit.data, bytes_left=200_000)
-    of_test = Samples(audit.test, bytes_left=200_000)
+    place = {id_: row for row, id_ in enumerate(audit.test_shown.ids[:])}
+    samples = Samples(audit.shown, bytes_left=200_000)
+    of_test = Samples(audit.test_shown, bytes_left=200_000)
     found = []
     for index in audit.checks.worst("test_duplicate", _PAIRS).tolist():
         twin = place[audit.checks.columns["test_duplicate_id"][index]]
@@ -67,11 +67,11 @@ def faults(audit: Audit) -> list[Fault]:
     """
     if audit.checks is None:
         return []
-    samples = Samples(audit.data, bytes_left=400_000)
+    samples = Samples(audit.shown, bytes_left=400_000)
     found = []
     for name, count in audit.checks.summary.items():
         if count and name != "test_duplicate":
-            worst = _worst(audit.checks, name, _SHOWN[audit.data.kind])
+            worst = _worst(audit.checks, name, _SHOWN[audit.labels.kind])
             shown = [(index, samples.show(index)) for index in worst]
             examples = [(index, one) for index, one in shown if one is not None]
             found.append(Fault(_WORDS.get(name, name), count, examples))

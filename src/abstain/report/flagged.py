@@ -51,20 +51,20 @@ def worst_labels(audit: Audit) -> Flagged | None:
         return None
     flagged = audit.verdict.is_label_issue
     worst = audit.order[flagged[audit.order]] if audit.flagged else audit.order[:_LEAST_BELIEVED]
-    at_once, on_request = _SHOWN[audit.data.kind]
-    samples = Samples(audit.data)
+    at_once, on_request = _SHOWN[audit.labels.kind]
+    samples = Samples(audit.shown)
     cards = [_card(audit, index, samples) for index in worst[: at_once + on_request].tolist()]
     return Flagged(
         at_once=cards[:at_once],
         on_request=cards[at_once:],
         left_out=len(worst) - len(cards),
-        roomy=max(map(len, audit.data.classes)) > _SHORT_NAME,
+        roomy=max(map(len, audit.labels.classes)) > _SHORT_NAME,
     )
 
 
 def duplicates(audit: Audit) -> list[Group]:
     """Identical samples whose labels disagree: at most one of them can be right."""
-    found, samples = audit.duplicates, Samples(audit.data, bytes_left=300_000)
+    found, samples = audit.duplicates, Samples(audit.shown, bytes_left=300_000)
     groups = []
     for number in range(min(_GROUPS, len(found))):
         members = found.members[found.group == number].tolist()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, as_tensor
 
+from abstain.auditing.folder import Absent
 from abstain.data import LabeledData
 from abstain.data.encoders.spread import spread_of
 from abstain.report.markup import cut
@@ -68,6 +69,8 @@ class Samples:
 
         A row of numbers is shown beside the means of its class as given and as proposed.
         """
+        if isinstance(self.data.inputs, Absent):
+            return None
         if self.data.kind == "text":
             return Excerpt(cut(str(self.data.inputs[index]), _TEXT))
         if self.data.kind == "table":

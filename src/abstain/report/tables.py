@@ -91,7 +91,7 @@ def class_pairs(audit: Audit) -> ClassPairs | None:
     found = list(zip(*(column.tolist() for column in columns), strict=True))
     if not found:
         return None
-    shown = list(range(audit.data.num_classes))
+    shown = list(range(audit.labels.num_classes))
     if len(shown) > _MAP_CLASSES:  # those of the most frequent pairs, which the list names
         met = dict.fromkeys(index for i, j, _ in found for index in (i, j))
         shown = sorted(list(met)[:_MAP_CLASSES])
@@ -108,7 +108,7 @@ def class_pairs(audit: Audit) -> ClassPairs | None:
 
 def per_class(audit: Audit) -> ClassTable:
     """Every class with its noise rate, the worst first."""
-    rates, m = audit.verdict.per_class, audit.data.num_classes
+    rates, m = audit.verdict.per_class, audit.labels.num_classes
     labels = np.bincount(audit.given, minlength=m).tolist()
     flagged = np.bincount(audit.given[audit.verdict.is_label_issue], minlength=m).tolist()
     taken_for: dict[int, int] = {}

@@ -129,7 +129,7 @@ def review_labels(
     if found.folder is None or place.resolve() != found.folder.resolve():
         _write(found, place)
     is_in_memory = found.sources["train"] is None
-    data = None if not is_in_memory else found.trained.data if found.trained else found.data
+    data = None if not is_in_memory else found.ran.data if found.ran else found.data
     listening = listen("127.0.0.1", port)
     try:
         session = Session(place, data)
@@ -178,7 +178,7 @@ def _write(found: Audit, place: Path) -> None:
         share_decisions(place)
     now = _knowing(found, place)
     now.write(place)
-    encoder = found.trained and found.trained.encoder
+    encoder = found.ran and found.ran.encoder
     if isinstance(encoder, BackboneEncoder | FineTuningEncoder | JoinedEncoder):
         encoder.save(place)  # by which similar samples are found
 
