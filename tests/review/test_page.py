@@ -394,6 +394,19 @@ def test_verify_of_many_classes_has_a_search_box_in_one_order_for_all(browser, a
         assert page.evaluate("document.activeElement.id") == "blind-name"
 
 
+def test_verify_says_what_counts_what_is_missing_and_why(browser, photos):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.click("#mode-verify")
+        page.wait_for_selector("#moves >> text=Reveal")
+        for key in "12u1d1u2":
+            press(page, key)
+        log(photos, 8)
+        page.wait_for_selector("#unseen:text-is('5 of 30')")
+        assert page.text_content("#unseen-words") == "answers count until the rate is measured"
+        assert page.text_content("#left") == "25"
+        page.wait_for_selector("#hint:has-text('2 unsure and 1 dropped: no class was given')")
+
+
 def test_a_table_shows_unusual_columns_first_with_points_in_a_line(browser, table):
     with serving(table) as address, opened(browser, address) as page:
         page.wait_for_selector(".row tbody tr.odd")

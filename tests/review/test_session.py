@@ -67,14 +67,14 @@ def test_verifying_is_blind_and_measures_the_rate_as_the_audit_does(photos, page
                 decide(client, item["row"], true_label(ids[item["row"]]), mode="verify")
                 answered += 1
         status = settled(client)
-        assert status["is_measured"]
-        assert status["checked"] == 40
-        assert status["rate"]["low"] <= 0.2 <= status["rate"]["high"]
+        assert status["verified"]["is_measured"]
+        assert status["verified"]["counted"] == 40
+        assert status["noise_rate"]["low"] <= 0.2 <= status["noise_rate"]["high"]
         assert status["halved_by"] > 0
     found = audit(folder=photos, resume=True)
     assert found.measured is not None
-    assert found.measured.value == pytest.approx(status["rate"]["value"])
-    assert found.measured.high == pytest.approx(status["rate"]["high"])
+    assert found.measured.value == pytest.approx(status["noise_rate"]["value"])
+    assert found.measured.high == pytest.approx(status["noise_rate"]["high"])
     assert found.left_wrong.value == pytest.approx(status["left_wrong"]["value"])
 
 
@@ -91,7 +91,7 @@ def test_again_judges_as_an_audit_with_these_answers_would(photos, page):
     assert worst == [after.data.ids[k] for k in after.order[:10].tolist()]
     assert status["left_wrong"]["value"] == pytest.approx(after.left_wrong.value)
     assert status["left_wrong"]["high"] == pytest.approx(after.left_wrong.high)
-    assert status["flagged_left"] == after.flagged
+    assert status["flagged"] == after.flagged
 
 
 def test_an_audit_is_reviewed_by_one_server_at_a_time(photos, page):

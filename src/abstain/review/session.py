@@ -146,16 +146,8 @@ class Session(Items):
 
     def status(self) -> dict[str, Any]:
         """What is always in sight."""
-        figures, verified = self._figures, self._figures["verified"]
         return {
-            **figures,
-            # As the page has named some of them so far.
-            "rate": figures["noise_rate"],
-            "wrong": figures["found_wrong"],
-            "flagged_left": figures["flagged"],
-            "is_measured": verified["is_measured"],
-            "checked": verified["counted"],
-            "enough": verified["enough"],
+            **self._figures,
             **vars(self._ahead),
             "pays": self._ahead.pays,
             "decided": int(np.isin(self.queue.state, (DECIDED, STATES["drop"])).sum()),

@@ -36,13 +36,13 @@ const line = (words, number) => number !== null && make("div", {}, make("dt", {}
 function summary() {
   const status = page.status;
   if (!status) return "";
-  const mine = status.decided_by?.[page.who] ?? 0, whole = (x) => count(Math.round(x));
+  const mine = status.decided_by[page.who] ?? 0, whole = (x) => count(Math.round(x));
   return make("dl", { class: "summary" },
     line("labels decided", count(status.decided)),
     status.decided > mine && line("by you", count(mine)),
-    line("corrected", count(status.wrong - status.to_drop)), line("kept as given", count(Math.max(0, status.decided - status.wrong))), line("to be dropped", count(status.to_drop)),
+    line("corrected", count(status.found_wrong)), line("kept as given", count(status.reviewed - status.found_wrong)), line("to be dropped", count(status.to_drop)),
     line("unsure", count(status.unsure)), line("skipped", count(status.skipped)),
-    line(`wrong labels still hidden, ${status.is_measured ? "measured" : "estimated"}`, `${whole(status.left_wrong.value)} (${whole(status.left_wrong.low)} to ${whole(status.left_wrong.high)})`));
+    line(`wrong labels still hidden, ${status.verified.is_measured ? "measured" : "estimated"}`, `${whole(status.left_wrong.value)} (${whole(status.left_wrong.low)} to ${whole(status.left_wrong.high)})`));
 }
 
 // Figures come a moment after the last decision.
@@ -64,7 +64,7 @@ export function nothing(held) {
       (held || passed > 0) && make("button", { class: "main", onclick: () => restart() }, held ? "Look again" : "Go back to them"),
       isFiltered() && make("button", { onclick: () => setFilter({}) }, "Remove the filter"),
       look("unsure", status.unsure, "unsure"), look("skip", status.skipped, "skipped"),
-      fix && !status.is_measured && make("button", { onclick: () => setMode("verify") }, "Verify a random sample")),
+      fix && !status.verified?.is_measured && make("button", { onclick: () => setMode("verify") }, "Verify a random sample")),
     summary(), make("h3", {}, "Export"), downloads());
   at("stage").focus({ preventScroll: true });
 }

@@ -26,46 +26,55 @@ function bar(parts, total) {
   }));
 }
 
+// Intervals are estimated from the labels alone, or measured on a random sample.
+const kind = (status) => `${status.verified.is_measured ? "measured" : "estimated"}, ${Math.round(100 * status.left_wrong.confidence)}%`;
+
 function ofFix(status) {
-  const mine = status.decided_by?.[page.who] ?? 0, total = status.decided + status.flagged_left;
+  const mine = status.decided_by[page.who] ?? 0, total = status.decided + status.flagged;
   bar([["mine", mine], ["team", status.decided - mine]], total);
-  at("mine").textContent = count(mine);
-  at("decided").textContent = count(status.decided);
-  at("left").textContent = count(status.flagged_left);
+  at("left").textContent = count(status.flagged);
   at("left-words").textContent = "flagged left";
-  at("last").textContent = status.last ? `${status.last_wrong} of ${status.last}` : "–";
   at("unseen").textContent = range(status.left_wrong, whole);
-  at("unseen-words").textContent = `still hidden (${status.is_measured ? "measured, 95%" : "estimated, 90%"})`;
+  at("unseen-words").textContent = `still hidden (${kind(status)})`;
 }
 
-// Which answers count, and why others do not: without this, 36 presses end at "0 of 30".
 function ofVerify(status) {
-  const counted = status.counted ?? status.checked, missing = Math.max(0, status.missing ?? status.enough - counted);
-  bar([["mine", counted]], Math.max(status.enough, counted));
-  at("mine").textContent = count(status.decided_by?.[page.who] ?? 0);
-  at("decided").textContent = count(status.decided);
+  const { counted, enough, missing, is_measured: isMeasured } = status.verified;
+  bar([["mine", counted]], Math.max(enough, counted));
   at("left").textContent = count(missing);
   at("left-words").textContent = "answers missing";
-  at("last").textContent = status.last ? `${status.last_wrong} of ${status.last}` : "–";
-  at("unseen").textContent = status.is_measured ? range(status.rate, percents) : `${count(counted)} of ${count(status.enough)} count`;
-  at("unseen-words").textContent = status.is_measured
-    ? `wrong, measured on ${count(counted)}${status.halved_by ? `; ${count(status.halved_by)} more halve the interval` : ""}`
-    : `answers until the rate is measured${gaps(status)}`;
+  at("unseen").textContent = isMeasured ? range(status.noise_rate, percents) : `${count(counted)} of ${count(enough)}`;
+  at("unseen-words").textContent = isMeasured
+    ? `wrong, measured on ${count(counted)} answers${status.halved_by ? `; ${count(status.halved_by)} more halve the interval` : ""}`
+    : "answers count until the rate is measured";
 }
 
-function gaps(status) {
-  if (status.counted === undefined) return "";
-  const kinds = [[status.unsure_drawn, "unsure"], [status.dropped_drawn, "dropped"]].filter(([number]) => number);
-  return kinds.length ? `; ${kinds.map(([number, words]) => `${count(number)} ${words}`).join(", ")}` : "";
+// Which answers do not count, and why: without this, 36 presses end at "0 of 30".
+function uncounted({ unsure, dropped, waiting, gaps }) {
+  const without = [[unsure, "unsure"], [dropped, "dropped"]].filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`);
+  const words = [];
+  if (waiting) words.push(`${answers(waiting)} ${waiting === 1 ? "waits" : "wait"} until ${gaps === 1 ? "a sample" : `${count(gaps)} samples`} before ${waiting === 1 ? "it" : "them"} ${gaps === 1 ? "has" : "have"} an answer: look at what was skipped.`);
+  if (without.length) words.push(`${without.join(" and ")}: no class was given, so the interval takes ${unsure + dropped === 1 ? "it" : "them"} as wrong and as right.`);
+  return words.join(" ");
+}
+const answers = (n) => `${count(n)} answer${n === 1 ? "" : "s"}`;
+
+function advice(status) {
+  const training = status.training ?? {};
+  if (training.running) return `Training on the corrected labels: ${training.step}.`;
+  if (page.mode === "verify") return uncounted(status.verified);
+  if (status.pays) return "";
+  const more = status.verified.is_measured ? "" : " Verify a random sample to know what is left.";
+  return `Of the next 50 labels about ${Math.round(status.next_wrong)} are wrong: going on worst first no longer pays.${more}`;
 }
 
 export function figures(status) {
   page.status = status;
   if (status.trouble) complain(status.trouble);
+  at("mine").textContent = count(status.decided_by[page.who] ?? 0);
+  at("decided").textContent = count(status.decided);
+  at("last").textContent = status.last ? `${status.last_wrong} of ${status.last}` : "–";
   if (page.mode === "verify") ofVerify(status); else ofFix(status);
-  const training = status.training ?? {};
-  hint(training.running ? `Training on the corrected labels: ${training.step}.`
-    : page.mode === "fix" && !status.pays
-      ? `Of the next 50 labels about ${Math.round(status.next_wrong)} are wrong: going on worst first no longer pays.${status.is_measured ? "" : " Verify a random sample to know what is left."}` : "");
+  hint(advice(status));
   renewSummary();
 }

@@ -89,7 +89,7 @@ async function again() {
   try {
     figures(await post("again", {}));
     forget();
-    say(`Ranked again by ${count(page.status.decided)} decisions in ${((performance.now() - began) / 1000).toFixed(1)} s: about ${count(Math.round(page.status.left_wrong.value))} wrong labels still hidden, ${count(page.status.flagged_left)} flagged.`);
+    say(`Ranked again by ${count(page.status.decided)} decisions in ${((performance.now() - began) / 1000).toFixed(1)} s: about ${count(Math.round(page.status.left_wrong.value))} wrong labels still hidden, ${count(page.status.flagged)} flagged.`);
     if (page.grid) fillGrid(); else refill();
   } catch (error) { complain(error); } finally { at("again").disabled = false; }
 }
