@@ -17,8 +17,10 @@ from torch import Tensor
 
 from abstain.data import BUILTIN, LabeledData, fit_encoder, load
 from abstain.data.cache import cache_folder
+from abstain.data.encoders import TextEncoder
 from abstain.errors import AbstainError, DataError
 from abstain.support.files import publish
+from reproduction.word_vectors import read_vectors
 
 _TOKENS = "abstain-paper-{}-tokens.safetensors"
 
@@ -80,24 +82,24 @@ def _images(data: str, data_dir: Path | None) -> dict[str, Tensor]:
 
 def _tokens(data: str, data_dir: Path | None) -> dict[str, Tensor]:
     train, test = _splits(data, data_dir)
-    vectors = train.word_vectors
-    if vectors is None and os.environ.get("ABSTAIN_DATA"):
-        beside = Path(os.environ["ABSTAIN_DATA"]).expanduser() / "glove"
-        vectors = beside if beside.is_dir() else None
-    encoder = fit_encoder(train, vectors=vectors)
-    found = getattr(encoder, "vectors", None)
-    if found is None:
+    folders = (data_dir, os.environ.get("ABSTAIN_DATA"))
+    glove = [place for x in folders if x and (place := Path(x).expanduser() / "glove").exists()]
+    if not glove:
         raise AbstainError(
             f"{data} needs GloVe vectors: put a folder glove beside that of the set, with one "
             "safetensors file and words.txt"
         )
+    encoder = fit_encoder(train)
+    assert isinstance(encoder, TextEncoder)
+    vocabulary = encoder.tokenizer.get_vocab()
+    vectors = read_vectors(glove[0], sorted(vocabulary, key=vocabulary.__getitem__))
     # 50,000 words fit into 16 bits, and GloVe has no more digits than half precision keeps.
     return {
         "inputs": _narrow(encoder.encode(train)),
         "true": train.given,
         "test_inputs": _narrow(encoder.encode(test)),
         "test_labels": test.given,
-        "vectors": found.half(),
+        "vectors": vectors.half(),
     }
 
 

@@ -14,6 +14,7 @@ from torch.func import functional_call
 from torch.nn.functional import max_pool2d
 
 from abstain.models import MLP, build_model
+from reproduction.stacked.lstm import TextLSTM
 
 Weights = list[Tensor]
 
@@ -48,14 +49,17 @@ def build_one(
     vectors: Tensor | None,
     seed: int,
 ) -> nn.Module:
-    """`build_model`, which knows no "mlp-256": one hidden layer, as Co-teaching+ used on MNIST."""
+    """`build_model`, which knows neither the LSTM of IMDB nor the "mlp-256" of Co-teaching+."""
     if network == "mlp-256":
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             return MLP(num_outputs, input_shape, hidden=(256,))
-    return build_model(
-        network, input_shape=input_shape, num_outputs=num_outputs, vectors=vectors, seed=seed
-    )
+    if network in ("lstm", "lstm-attention"):
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            attention = network == "lstm-attention"
+            return TextLSTM(num_outputs, vectors=vectors, attention=attention)
+    return build_model(network, input_shape=input_shape, num_outputs=num_outputs, seed=seed)
 
 
 class PatchNet:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from abstain.models import TextLSTM
-from abstain.models.text import PADDING
+from reproduction.stacked.lstm import PADDING, TextLSTM
 from reproduction.stacked.nets import Weights, filled
 
 _FUSED = (64, 128, 256)  # sizes of the state

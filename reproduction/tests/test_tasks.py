@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from abstain.data import LabeledData
+from abstain.errors import AbstainError
 from reproduction import tasks
 from reproduction.tasks import load_tokens, task_loader
 
@@ -30,8 +32,10 @@ def test_images_load_from_a_copied_cache_without_their_package(tmp_path, monkeyp
 
 
 def test_texts_are_packed_once_and_need_no_tokenizer_after_that(tmp_path, monkeypatch):
-    glove = tmp_path / "glove.txt"
-    glove.write_text("good 1 0\nbad 0 1\nfilm 0.5 0.5\n")
+    (tmp_path / "glove").mkdir()
+    (tmp_path / "glove" / "words.txt").write_text("good\nbad\nfilm\n")
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    save_file({"vectors": vectors}, tmp_path / "glove" / "glove.safetensors")
     texts = {"train": ["good film", "bad film"] * 4, "test": ["good", "bad"]}
 
     def load(data, *, data_dir=None, split="train", classes=None):
@@ -42,11 +46,12 @@ def test_texts_are_packed_once_and_need_no_tokenizer_after_that(tmp_path, monkey
             classes=("pos", "neg"),
             ids=tuple(map(str, range(len(given)))),
             kind="text",
-            word_vectors=glove,
         )
 
     monkeypatch.setattr(tasks, "load", load)
-    first = load_tokens("imdb")
+    with pytest.raises(AbstainError, match="imdb needs GloVe vectors: put a folder glove"):
+        load_tokens("imdb")
+    first = load_tokens("imdb", tmp_path)
     monkeypatch.setattr(tasks, "load", None)
     again = load_tokens("imdb")
     assert again.keys() == first.keys()

@@ -11,19 +11,19 @@ import torch
 from torch import nn
 
 from abstain.errors import AbstainError
-from abstain.models import MLP, MODELS, CifarCNN, MnistCNN, build_model, default_model
+from abstain.models import MLP, MODELS, BagOfWords, CifarCNN, MnistCNN, build_model, default_model
 
 IMAGE = (3, 16, 16)
 
 
 def build(name, seed=0):
-    words = {"vocabulary": 20} if "lstm" in name else {}
-    shape = (6,) if "lstm" in name else IMAGE
+    words = {"vocabulary": 20} if name == "bag-of-words" else {}
+    shape = (6,) if name == "bag-of-words" else IMAGE
     return build_model(name, input_shape=shape, num_outputs=5, seed=seed, **words)
 
 
 def batch(name):
-    if "lstm" in name:
+    if name == "bag-of-words":
         return torch.tensor([[1, 2, 3, 4, 0, 0], [5, 0, 0, 0, 0, 0], [9, 8, 7, 6, 5, 4]])
     return torch.rand(3, *IMAGE, generator=torch.Generator().manual_seed(1))
 
@@ -37,8 +37,7 @@ def test_names_lead_to_their_networks():
     assert isinstance(build("mnist-cnn"), MnistCNN)
     assert isinstance(build("cifar-cnn"), CifarCNN)
     assert isinstance(build("mlp"), MLP)
-    assert build("lstm-attention").attention
-    assert not build("lstm").attention
+    assert isinstance(build("bag-of-words"), BagOfWords)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -93,7 +92,7 @@ def test_gradients_reach_every_trainable_parameter(name):
 def test_float64(name):
     model = build(name).eval()
     expected = model(batch(name))
-    inputs = batch(name) if "lstm" in name else batch(name).double()
+    inputs = batch(name) if name == "bag-of-words" else batch(name).double()
     logits = deepcopy(model).double()(inputs)
     assert logits.dtype is torch.float64
     torch.testing.assert_close(logits.float(), expected, rtol=1e-4, atol=1e-5)
@@ -144,13 +143,15 @@ def test_an_unknown_name_gets_a_suggestion():
 
 
 def test_words_are_refused_where_there_are_none():
-    with pytest.raises(AbstainError, match=r"^model must be lstm .* got 'mlp'"):
+    with pytest.raises(AbstainError, match=r"^model must be bag-of-words .* got 'mlp'"):
         build_model("mlp", input_shape=(4,), num_outputs=3, vocabulary=20)
 
 
 def test_a_network_for_words_says_that_there_are_none():
-    with pytest.raises(AbstainError, match=r"^model must be one that reads numbers, .* got 'lstm'"):
-        build_model("lstm", input_shape=(3, 8, 8), num_outputs=3)
+    with pytest.raises(
+        AbstainError, match=r"^model must be one that reads numbers, .* got 'bag-of-words'"
+    ):
+        build_model("bag-of-words", input_shape=(3, 8, 8), num_outputs=3)
 
 
 # The user's own network.
@@ -173,10 +174,8 @@ class Plain(nn.Module):
 def shaped(num_outputs, *, input_shape, width=3):
     return nn.Sequential(nn.Linear(input_shape[0], width), nn.Linear(width, num_outputs))
 
-def words(num_outputs, vectors, vocabulary):
-    model = nn.Embedding(vocabulary, num_outputs)
-    model.seen = vectors
-    return model
+def words(num_outputs, vocabulary):
+    return nn.Embedding(vocabulary, num_outputs)
 
 def loose(**settings):
     assert set(settings) == {"num_outputs"}
@@ -209,10 +208,7 @@ def test_own_classes_and_functions_get_what_they_name(own):
     assert build_file(f"{own}:shaped", input_shape=(6,))(torch.zeros(1, 6)).shape == (1, 3)
     assert build_file(f"{own}:loose").out_features == 3
     assert build_file(f"{own}:silent")[1].out_features == 3  # two classes, and one added
-    vectors = torch.rand(9, 2)
-    model = build_file(f"{own}:words", vectors=vectors, vocabulary=9)
-    assert model.seen is vectors
-    assert model.num_embeddings == 9
+    assert build_file(f"{own}:words", vocabulary=9).num_embeddings == 9
 
 
 def test_own_models_are_seeded(own):
@@ -237,7 +233,7 @@ def test_own_file_may_import_its_neighbour(tmp_path):
     [
         ("Plane", r"defines Plain, Width, broken.*; did you mean Plain\?"),
         ("narrow", "num_classes"),
-        ("greedy", "needs depth, and only input_shape, num_outputs, vectors, vocabulary"),
+        ("greedy", "needs depth, and only input_shape, num_outputs, vocabulary"),
         ("positional", "needs num_outputs, and only"),
         ("wrong", "must return a torch.nn.Module, got list"),
         ("broken", "raised RuntimeError: no such layer"),
@@ -282,7 +278,7 @@ def test_own_file_fails_on_import(tmp_path, source, message):
     ("kind", "shape", "name"),
     [
         ("table", (30,), "mlp"),
-        ("text", (200,), "lstm-attention"),
+        ("text", (200,), "bag-of-words"),
         ("image", (1, 8, 8), "mlp"),
         ("image", (3, 15, 40), "mlp"),
         ("image", (1, 16, 16), "mnist-cnn"),

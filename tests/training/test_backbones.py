@@ -122,7 +122,7 @@ def test_a_training_that_is_taken_up_again_gives_the_same(reviews, tmp_path):
 
 
 def test_a_named_model_learns_from_the_inputs_themselves(reviews):
-    trained = train(reviews, Recipe(epochs=2, warm_up=1, batch=8, model="lstm"))
+    trained = train(reviews, Recipe(epochs=2, warm_up=1, batch=8, model="bag-of-words"))
     assert trained.recipe.backbone == "none"
     assert not isinstance(trained.encoder, BackboneEncoder)
 

@@ -79,7 +79,7 @@ def table(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "model", "epochs"),
-    [("photos", "mnist-cnn", 4), ("reviews", "lstm-attention", 12), ("table", "mlp", 15)],
+    [("photos", "mnist-cnn", 4), ("reviews", "bag-of-words", 12), ("table", "mlp", 15)],
 )
 def test_every_kind_of_source_is_learnt_and_its_model_used_again(
     request, tmp_path, kind, model, epochs

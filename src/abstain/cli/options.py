@@ -76,8 +76,8 @@ FlipKind: TypeAlias = Annotated[
 Model: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="mnist-cnn, cifar-cnn, resnet18, lstm, lstm-attention, mlp, or PATH.py:NAME for one "
-        "of your own; by default one that fits the inputs.",
+        help="mnist-cnn, cifar-cnn, resnet18, bag-of-words, mlp, or PATH.py:NAME for one of your "
+        "own; by default one that fits the inputs.",
         rich_help_panel=TRAINING,
     ),
 ]

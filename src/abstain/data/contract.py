@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, overload
 
 import numpy as np
@@ -78,8 +77,6 @@ class LabeledData:
     """
     weights: Tensor | None = None
     """float32 (N): how much each sample counts in training; None where all count alike."""
-    word_vectors: Path | None = None
-    """Word vectors that lie beside the source, for the text encoder to use by default."""
     shown: "LabeledData | None" = None
     """The same samples as a person is shown them, where that differs from what the model sees.
 

@@ -74,9 +74,7 @@ def with_features(data: LabeledData, features: object) -> LabeledData:
     inputs = torch.from_numpy(array.astype(np.float32))
     check_finite(inputs, where=where)
     no_columns: dict[str, Any] = {"columns": (), "categories": {}, "dates": (), "texts": {}}
-    return replace(
-        data, inputs=inputs, kind="table", word_vectors=None, shown=data.as_shown, **no_columns
-    )
+    return replace(data, inputs=inputs, kind="table", shown=data.as_shown, **no_columns)
 
 
 def _as_array(features: object) -> np.ndarray[Any, Any]:

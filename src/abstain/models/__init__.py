@@ -9,16 +9,16 @@ from abstain.models.build import MODELS, build_model
 from abstain.models.default import default_model
 from abstain.models.mlp import MLP
 from abstain.models.resnet import ResNet18
-from abstain.models.text import TextLSTM
+from abstain.models.text import BagOfWords
 from abstain.models.vision import CifarCNN, MnistCNN
 
 __all__ = [
     "MLP",
     "MODELS",
+    "BagOfWords",
     "CifarCNN",
     "MnistCNN",
     "ResNet18",
-    "TextLSTM",
     "build_model",
     "default_model",
     "with_abstention",

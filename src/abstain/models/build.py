@@ -4,16 +4,16 @@ from contextlib import ExitStack
 from difflib import get_close_matches
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from abstain.errors import AbstainError
 from abstain.models.mlp import MLP
 from abstain.models.own import build_own, is_own
 from abstain.models.resnet import ResNet18
-from abstain.models.text import TextLSTM
+from abstain.models.text import BagOfWords
 from abstain.models.vision import CifarCNN, MnistCNN
 
-MODELS = ("mnist-cnn", "cifar-cnn", "resnet18", "lstm", "lstm-attention", "mlp")
+MODELS = ("mnist-cnn", "cifar-cnn", "resnet18", "bag-of-words", "mlp")
 """The names that `build_model` knows."""
 
 
@@ -22,7 +22,6 @@ def build_model(
     *,
     input_shape: tuple[int, ...],
     num_outputs: int,
-    vectors: Tensor | None = None,
     vocabulary: int | None = None,
     seed: int | None = None,
 ) -> nn.Module:
@@ -31,10 +30,9 @@ def build_model(
     Args:
         name: One of `MODELS`, or `PATH.py:NAME` for a class or function of the user's, which is
             called with num_outputs and, where it has parameters of these names, with input_shape,
-            vectors and vocabulary.
+            vocabulary.
         input_shape: The shape of one sample: (channels, height, width), (columns,) or (length,).
         num_outputs: Classes, plus one where the model may abstain; abstention is the last output.
-        vectors: For texts: frozen word vectors (tokens, dimensions), row 0 for padding.
         vocabulary: For texts: how many tokens there are, padding included.
         seed: What the initial weights are drawn from; the same seed gives the same weights, and
             the global generator is left as it was. Without a seed they come from the global one.
@@ -43,8 +41,8 @@ def build_model(
     torch.Size([2, 3])
     >>> build_model("resnet-18", input_shape=(3, 32, 32), num_outputs=11)
     Traceback (most recent call last):
-    abstain.errors.AbstainError: model must be one of mnist-cnn, cifar-cnn, resnet18, lstm, \
-lstm-attention, mlp, or PATH.py:NAME for your own, got 'resnet-18'; did you mean resnet18?
+    abstain.errors.AbstainError: model must be one of mnist-cnn, cifar-cnn, resnet18, \
+bag-of-words, mlp, or PATH.py:NAME for your own, got 'resnet-18'; did you mean resnet18?
     """
     with ExitStack() as stack:
         # On the CPU whatever the default device is: the same seed then gives the same weights on
@@ -57,36 +55,29 @@ lstm-attention, mlp, or PATH.py:NAME for your own, got 'resnet-18'; did you mean
             stack.enter_context(torch.random.fork_rng(devices=[]))
             torch.default_generator.manual_seed(seed)
         if is_own(name):
-            others = {"input_shape": input_shape, "vectors": vectors, "vocabulary": vocabulary}
+            others = {"input_shape": input_shape, "vocabulary": vocabulary}
             return build_own(name, num_outputs, others)
-        return _build_known(name, input_shape, num_outputs, vectors, vocabulary)
+        return _build_known(name, input_shape, num_outputs, vocabulary)
 
 
 def _build_known(
     name: str,
     input_shape: tuple[int, ...],
     num_outputs: int,
-    vectors: Tensor | None,
     vocabulary: int | None,
 ) -> nn.Module:
-    if name in ("lstm", "lstm-attention"):
-        if vectors is None and vocabulary is None:
+    if name == "bag-of-words":
+        if vocabulary is None:
             raise AbstainError(
                 f"must be one that reads numbers, as the samples are of shape {input_shape}, got "
                 f"{name!r}, which reads the words of texts; use mlp, or resnet18 for images",
                 argument="model",
             )
-        return TextLSTM(
-            num_outputs,
-            vectors=vectors,
-            vocabulary=vocabulary,
-            attention=name == "lstm-attention",
-        )
+        return BagOfWords(num_outputs, vocabulary)
     _check_name(name)
-    if vectors is not None or vocabulary is not None:
+    if vocabulary is not None:
         raise AbstainError(
-            f"must be lstm or lstm-attention for the words of texts, got {name!r}, which reads "
-            "numbers",
+            f"must be bag-of-words for the words of texts, got {name!r}, which reads numbers",
             argument="model",
         )
     if name == "mnist-cnn":

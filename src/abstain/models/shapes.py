@@ -16,7 +16,7 @@ use mlp, or enlarge the images
     if len(input_shape) != 3 or min(input_shape) < 1:
         raise AbstainError(
             f"{name} needs an input_shape of (channels, height, width), got {input_shape}; "
-            "use mlp for tables and features of a backbone, and lstm for texts"
+            "use mlp for tables and features of a backbone, and bag-of-words for texts"
         )
     channels, height, width = input_shape
     if min(height, width) < smallest:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate import Accelerator, PartialState
 
 from abstain.data import Encoder
 from abstain.embed.encoder import load_any_encoder
@@ -56,7 +56,7 @@ class Setup:
         save_every: float = 60.0,
     ) -> Loop:
         """The training of a model, from its beginning."""
-        state, encoder = self.state, self.task.encoder
+        state = self.state
         return Loop(
             model,
             self.task,
@@ -64,10 +64,6 @@ class Setup:
             accelerator=Accelerator(
                 cpu=state.device.type == "cpu",
                 mixed_precision="no",
-                # Word vectors are a large buffer that never changes: nothing to keep in step.
-                kwargs_handlers=[
-                    DistributedDataParallelKwargs(broadcast_buffers=encoder.kind != "text")
-                ],
             ),
             layout=self.layout,
             ledger=Ledger(len(self.prepared.data), state.device),

@@ -25,7 +25,6 @@ def test_words_are_numbered_by_frequency_and_padded_at_the_end(tmp_path):
     the, film = words["the"], words["film"]
     assert tokens.tolist() == [[film, the, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [the] * 6]
     assert encoder.to_model(tokens).dtype == torch.int64
-    assert encoder.vectors is None
     assert encoder.input_shape == (6,)
     encoder.save(tmp_path)
     assert torch.equal(

@@ -159,14 +159,12 @@ def test_unknown_name_and_unknown_split():
         load("digits", label="x")
 
 
-def test_imdb_takes_the_vectors_beside_it(tmp_path):
+def test_imdb_is_kept_in_the_cache(tmp_path):
     (tmp_path / "imdb").mkdir()
-    (tmp_path / "glove").mkdir()
     table = pa.table({"text": ["bad film", "good film"] * 2, "label": [0, 1] * 2})
     for split in ("train", "test"):
         pq.write_table(table, tmp_path / "imdb" / f"{split}.parquet")
     for _ in range(2):  # fresh, then from the cache
         data = load("imdb", data_dir=tmp_path)
         assert data.inputs == ["bad film", "good film"] * 2
-        assert data.word_vectors == tmp_path / "glove"
     assert len(list(cache_folder().glob("imdb-train-*"))) == 1

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Literal
 
 from abstain.data.contract import LabeledData
 from abstain.data.encoders.base import FILE, Encoder
@@ -20,7 +19,6 @@ def fit_encoder(
     *,
     length: int = 200,
     vocabulary: int = 50_000,
-    vectors: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> Encoder:
     """Learn from the training part what turns its kind of inputs into what a model sees.
 
@@ -28,8 +26,6 @@ def fit_encoder(
         data: the training part, and nothing else: means and words must not come from test data.
         length: tokens per text; longer texts are cut, shorter ones padded with 0.
         vocabulary: at most so many words, the most frequent first.
-        vectors: GloVe vectors for the words (a `.txt`, or a folder with a safetensors file and
-            words.txt); None takes those that lie beside the source, False takes none.
 
     >>> import torch
     >>> data = LabeledData(inputs=torch.tensor([[0.0, 5.0], [2.0, 5.0]]), kind="table",
@@ -45,8 +41,7 @@ def fit_encoder(
         return ImageEncoder.fit(data)
     if data.kind == "table":
         return TableEncoder.fit(data)
-    beside = data.word_vectors if vectors is None else vectors or None
-    return TextEncoder.fit(data, length=length, vocabulary=vocabulary, vectors=beside)
+    return TextEncoder.fit(data, length=length, vocabulary=vocabulary)
 
 
 def load_encoder(folder: str | os.PathLike[str]) -> Encoder:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from abstain.data.contract import Inputs, Kind, LabeledData
 from abstain.data.encoders.base import Encoder, LazyEncoded
-from abstain.data.encoders.word_vectors import read_vectors
 from abstain.data.inputs import BLOCK
 from abstain.errors import DataError
 from abstain.support.optional import require
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PADDING, UNKNOWN = 0, 1
-_TOKENIZER, _VECTORS = "tokenizer.json", "vectors.safetensors"
-_WORD = r"\w+"  # GloVe's own tokens split at the apostrophe too
+_TOKENIZER = "tokenizer.json"
+_WORD = r"\w+"  # split at the apostrophe, too
 _LINE_BREAK = r"<br\s*/?>"
 
 
@@ -32,21 +31,12 @@ class TextEncoder(Encoder):
 
     tokenizer: "Tokenizer"
     length: int
-    vectors: Tensor | None = None
-    """float32 (words, dimensions), zero where a word has no vector; None without vectors."""
     columns: tuple[str, ...] = ()
     kind: Kind = "text"
 
     @classmethod
-    def fit(
-        cls,
-        data: LabeledData,
-        *,
-        length: int,
-        vocabulary: int,
-        vectors: str | os.PathLike[str] | None,
-    ) -> Self:
-        """Count the words of the training part and look up their vectors."""
+    def fit(cls, data: LabeledData, *, length: int, vocabulary: int) -> Self:
+        """Count the words of the training part."""
         if length < 1 or vocabulary < 3:
             raise DataError(
                 "must be 1 or more and vocabulary 3 or more (padding, unknown and a word), "
@@ -55,23 +45,19 @@ class TextEncoder(Encoder):
             )
         require("tokenizers", "text")
         tokenizer = _trained(_texts(data.inputs), length, vocabulary)
-        found = None if vectors is None else read_vectors(Path(vectors), _words(tokenizer))
-        return cls(tokenizer, length, found, data.columns)
+        return cls(tokenizer, length, data.columns)
 
     @classmethod
     def restore(cls, about: dict[str, Any], folder: Path) -> Self:
         """Rebuild from what `save` wrote."""
-        from safetensors.torch import load_file
-
         require("tokenizers", "text")
         from tokenizers import Tokenizer
 
         try:
             tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-            vectors = load_file(folder / _VECTORS)["vectors"] if about["vectors"] else None
         except Exception as error:  # tokenizers raises bare Exception
             raise DataError(f"{folder} must hold {_TOKENIZER} whole, got: {error}") from error
-        return cls(tokenizer, about["length"], vectors, tuple(about["columns"]))
+        return cls(tokenizer, about["length"], tuple(about["columns"]))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -92,28 +78,17 @@ class TextEncoder(Encoder):
         return batch.long()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write encoder.json, tokenizer.json and, where there are vectors, vectors.safetensors."""
-        from safetensors.torch import save_file
-
-        target = Path(folder)
-        self.tokenizer.save(str(target / _TOKENIZER))
-        if self.vectors is not None:
-            save_file({"vectors": self.vectors}, target / _VECTORS)
+        """Write encoder.json and tokenizer.json."""
+        self.tokenizer.save(str(Path(folder) / _TOKENIZER))
         super().save(folder)
 
     def about(self) -> dict[str, Any]:
-        """Length and columns, and whether there are vectors."""
-        return {
-            "kind": self.kind,
-            "length": self.length,
-            "columns": self.columns,
-            "vectors": self.vectors is not None,
-        }
+        """Length and columns."""
+        return {"kind": self.kind, "length": self.length, "columns": self.columns}
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if not isinstance(inputs, list | tuple):
-            # workers get a copy of the encoder each, and have no use for the vectors
-            return LazyEncoded(inputs, replace(self, vectors=None))
+            return LazyEncoded(inputs, self)
         tokens = torch.zeros((len(inputs), self.length), dtype=torch.int32)
         for start in range(0, len(inputs), BLOCK):
             tokens[start : start + BLOCK] = self._tokens(inputs[start : start + BLOCK])
@@ -144,11 +119,6 @@ def _trained(texts: Iterator[str], length: int, vocabulary: int) -> "Tokenizer":
     tokenizer.enable_truncation(length)
     tokenizer.enable_padding(length=length, pad_id=PADDING, pad_token="[PAD]")
     return tokenizer
-
-
-def _words(tokenizer: "Tokenizer") -> list[str]:
-    vocabulary = tokenizer.get_vocab()
-    return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
 def _texts(inputs: Inputs) -> Iterator[str]:

@@ -145,15 +145,11 @@ def read_builtin(builtin: Builtin, options: Options) -> LabeledData:
     if folder is None:
         return newest(stem, options.cache) or _from_hub(builtin, stem, options)
     files = _files(folder, split)
-    data = cached(
+    return cached(
         stem,
         files_digest(files, builtin.name, split),
         options.cache,
         lambda: _named(_read_split(folder, files, builtin, options), builtin, split),
-    )
-    vectors = folder.parent / "glove"
-    return (
-        replace(data, word_vectors=vectors) if builtin.kind == "text" and vectors.is_dir() else data
     )
 
 

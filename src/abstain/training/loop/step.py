@@ -293,7 +293,7 @@ class Averaged:
     average lies nearer, is steadier from epoch to epoch, and costs one addition per weight.
 
     Torch's `swa_utils.AveragedModel` averages either no buffer or every one, counters and frozen
-    word vectors too, and replaces the average by the model in its first update.
+    weights too, and replaces the average by the model in its first update.
 
     Args:
         model: Whose weights are averaged, on the device where it stays.

@@ -241,14 +241,11 @@ def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torc
     """A fresh model of m+1 outputs for what an encoder gives."""
     if isinstance(encoder, FineTuningEncoder):
         return encoder.model(num_classes + 1, seed)
-    vectors = getattr(encoder, "vectors", None)
-    vocabulary = getattr(encoder, "vocabulary", None) if vectors is None else None
     return build_model(
         name,
         input_shape=encoder.input_shape,
         num_outputs=num_classes + 1,
-        vectors=vectors,
-        vocabulary=vocabulary,
+        vocabulary=getattr(encoder, "vocabulary", None),
         seed=seed,
     )
 
