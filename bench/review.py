@@ -3,18 +3,22 @@
     python bench/review.py [--labels 1000000] [--keys 200]
 
 Makes an audit of that many pictures from probabilities (nothing is trained), serves it by `abstain
-review`, and drives Debian's chromium by Playwright. Writes results/review.json.
+review`, and drives Debian's chromium by Playwright; then the same on a listening socket that does
+not name its protocol, which gets no TCP_NODELAY. Writes results/review.json.
 """
 
 import argparse
+import http.client
 import json
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,8 @@ import numpy as np
 from abstain.auditing.audit import audit
 
 RESULTS = Path(__file__).parents[1] / "results" / "review.json"
+PORT = 8790
+ADDRESS = f"http://127.0.0.1:{PORT}/"
 SIDE, CLASSES, NOISE = 8, 10, 0.2
 
 
@@ -40,16 +46,47 @@ def make_audit(place, labels):
     return place / "audit"
 
 
-def serve(folder, port):
-    words = [sys.executable, "-m", "abstain", "review", str(folder), "--no-browser"]
+def serve_delayed(folder):
+    """As before the listening socket named its protocol."""
+    from abstain.review.serving import server_of
+    from abstain.review.session import Session
+
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", PORT))
+    server_of(Session(folder)).run(sockets=[listening])
+
+
+@contextmanager
+def serving(folder, *, delayed=False):
+    """A server, and the seconds until it answered."""
+    words = ["-m", "abstain", "review", folder, "--no-browser", "--port", PORT]
+    words = [__file__, "--delayed", folder] if delayed else words
     began = time.monotonic()
-    server = subprocess.Popen([*words, "--port", str(port)])
-    while True:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/about").read()
-            return server, time.monotonic() - began
-        except OSError:
-            time.sleep(0.2)
+    server = subprocess.Popen([sys.executable, *map(str, words)])
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"{ADDRESS}api/about").read()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield time.monotonic() - began
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def requests(count=200):
+    """Milliseconds of each request on one connection, once the kernel delays acknowledgements."""
+    client = http.client.HTTPConnection("127.0.0.1", PORT)
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        client.request("GET", "/api/log")
+        client.getresponse().read()
+        took.append(1000 * (time.perf_counter() - began))
+    return np.array(took[20:])
 
 
 def drive(address, keys, pause):
@@ -83,17 +120,21 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--pause", type=int, default=250, help="milliseconds between keys")
+    parser.add_argument("--delayed", type=Path, help="only serve this audit so")
     options = parser.parse_args()
+    if options.delayed:
+        serve_delayed(options.delayed)
+        return
     rows = []
     for labels in options.labels:
         with tempfile.TemporaryDirectory() as name:
             folder = make_audit(Path(name), labels)
-            server, opening = serve(folder, 8790)
-            try:
-                took, again = drive("http://127.0.0.1:8790/", options.keys, options.pause)
-            finally:
-                server.terminate()
-                server.wait()
+            with serving(folder, delayed=True):
+                before = requests()
+                slow, _ = drive(ADDRESS, options.keys, options.pause)
+            with serving(folder) as opening:
+                after = requests()
+                took, again = drive(ADDRESS, options.keys, options.pause)
         rows.append(
             {
                 "labels": labels,
@@ -103,6 +144,10 @@ def main():
                 "milliseconds_95%": round(float(np.quantile(took, 0.95)), 1),
                 "milliseconds_most": round(float(took.max()), 1),
                 "within_100_milliseconds": round(float((took <= 100).mean()), 3),
+                "without_nodelay_milliseconds_median": round(float(np.median(slow)), 1),
+                "without_nodelay_milliseconds_95%": round(float(np.quantile(slow, 0.95)), 1),
+                "request_milliseconds_median": round(float(np.median(after)), 2),
+                "without_nodelay_request_milliseconds_median": round(float(np.median(before)), 2),
                 "opening_seconds": round(opening, 1),
                 "again_seconds": round(again, 2),
             }

@@ -189,8 +189,9 @@ def test_ctrl_c_waits_for_no_request_that_never_ends(texts):
     server = subprocess.Popen(
         [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert server.stdout.readline().startswith("Review: ")
     with ExitStack() as open_:
+        open_.callback(server.kill)
+        assert server.stdout.readline().startswith("Review: ")
         for half in HALF:
             client = open_.enter_context(socket.create_connection(("127.0.0.1", port), 60))
             client.sendall(half.replace(b"%d", str(port).encode()))
