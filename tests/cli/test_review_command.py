@@ -1,8 +1,11 @@
 """Tests of cli/review.py up to the server, which tests/review runs."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from abstain.cli import main
+from abstain.cli.review import address_of
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,11 @@ def test_what_cannot_be_reviewed_is_one_line(capsys, tmp_path, monkeypatch, argu
     errors = capsys.readouterr().err
     assert message in errors.replace("\n", " ")
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("token", ["a&b=c", "a#b+c", "a b%20c", "schlüssel/?;"])
+def test_the_address_that_is_printed_has_the_token_as_it_is(token):
+    parts = urlsplit(address_of("0.0.0.0", 8700, token))
+    assert parse_qs(parts.query) == {"token": [token]}
+    assert not parts.fragment
+    assert urlsplit(address_of("127.0.0.1", 8700, None)).query == ""

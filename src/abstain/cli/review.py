@@ -71,11 +71,7 @@ def review(
         try:
             guard = kept_token(session.folder) if token == "auto" else token
             server = server_of(session, token=guard, you="" if guard else own_name())
-            everywhere = host in ("0.0.0.0", "::")
-            name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
-            address = f"http://{name}:{listening.getsockname()[1]}/"
-            if guard is not None:
-                address += f"?token={quote(guard, safe='')}"
+            address = address_of(host, listening.getsockname()[1], guard)
             console = Console(highlight=False)
             console.print(f"Review: {address}", soft_wrap=True, markup=False)
             console.print("Ctrl-C ends it; every decision is kept.", markup=False)
@@ -86,3 +82,15 @@ def review(
                 server.run(sockets=[listening])
         finally:
             session.close()
+
+
+def address_of(host: str, port: int, token: str | None) -> str:
+    """The address to open, with the token where there is one.
+
+    >>> address_of("::1", 8700, "a&b c")
+    'http://[::1]:8700/?token=a%26b%20c'
+    """
+    everywhere = host in ("0.0.0.0", "::")
+    name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
+    asked = "" if token is None else f"?token={quote(token, safe='')}"
+    return f"http://{name}:{port}/{asked}"
