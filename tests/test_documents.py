@@ -81,6 +81,7 @@ def figures():
     loss, epoch, audit_scale = (
         constants(f"bench/{x}.py") for x in ("loss", "epoch", "audit_scale")
     )
+    load = result("review_load.json")
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
@@ -144,6 +145,13 @@ def figures():
             f"and {reranked['speed']['decisions']:,} decisions)",
             f"for {WORDS[round(leases.LEASE / 60)]} minutes",
             f"(of more than {same.CHECKED:,}, some)",
+            f"With {load['clients']} people who decide at once, a server killed "
+            f"{WORDS[load['killed']['kills']]} times",
+            f"{page_speed[10**6]['milliseconds_median']:.0f} ms after a key (median, 10⁶ labels)",
+            f"a request takes {page_speed[10**5]['request_milliseconds_median']:.1f} ms with 10⁵ "
+            "labels; without TCP_NODELAY "
+            f"{page_speed[10**6]['without_nodelay_milliseconds_median']:.0f} and "
+            f"{page_speed[10**5]['without_nodelay_request_milliseconds_median']:.0f} ms",
             f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",
         ],
         "docs/training.md": [
