@@ -83,6 +83,7 @@ def figures():
     )
     load = result("review_load.json")
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
+    answers_in = next(x for x in result("new-answers.json")["rows"] if x["labels"] == 10**5)
     slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
     tuned = methods.FINETUNE
@@ -133,6 +134,7 @@ def figures():
             f"{found['confused'][0]:.0f} where",
             f"One answer in {WORDS[round(1 / slips)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
+            f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
         ],
         "docs/review.md": [
             f"After {findings.ENOUGH} answers",

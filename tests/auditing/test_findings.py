@@ -14,7 +14,7 @@ from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
 from abstain.report.to_check import export_sample
 from abstain.scores.evidence import Evidence
-from abstain.scores.sampling import Sample, draw, measured_rate, wrong_unchecked
+from abstain.scores.sampling import Sample, answers_needed, draw, measured_rate, wrong_unchecked
 
 from audits import answer, rows_of, truth_of
 
@@ -186,6 +186,11 @@ def test_without_dropped_samples_what_is_left_is_the_rate_less_what_was_found():
     answers = answers_of(wrong, {*rows, *worst})
     found = Findings.of(evidence, given, CLASSES, answers, first(sample, 60), set(rows))
     assert found.left_wrong == wrong_unchecked(found.rate, 400, len(answers), found.found_wrong)
+    assert found.rate_left.value < found.rate.value
+    assert found.rate_left.high < found.rate.high
+    assert found.halved_by == answers_needed(60, 400)
+    answers[rows[0]] = UNSURE  # no number of other answers makes this one narrower
+    assert Findings.of(evidence, given, CLASSES, answers, sample, set(rows)).halved_by is None
 
 
 def test_what_is_left_is_covered_where_samples_are_dropped_and_unsure():

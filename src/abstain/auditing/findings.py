@@ -298,9 +298,14 @@ class Findings:
 
     @property
     def halved_by(self) -> int | None:
-        """About how many more answers to the random sample would halve the interval."""
-        answered, total = self.verified.answered, len(self.verdict)
-        return answers_needed(answered, total) if 0 < answered < total else None
+        """About how many more answers to the random sample would halve the interval.
+
+        None where that cannot be said: an answer without a class does not get narrower.
+        """
+        counted, total = self.verified.counted, len(self.verdict)
+        if self.verified.answered > counted or not 0 < counted < total:
+            return None
+        return answers_needed(counted, total)
 
     def as_json(self) -> dict[str, Any]:
         """The findings in plain values: what summary.json and the review page say."""
