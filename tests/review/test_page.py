@@ -404,7 +404,7 @@ def test_verify_says_what_counts_what_is_missing_and_why(browser, photos):
         page.wait_for_selector("#unseen:text-is('5 of 30')")
         assert page.text_content("#unseen-words") == "answers count until the rate is measured"
         assert page.text_content("#left") == "25"
-        page.wait_for_selector("#hint:has-text('2 unsure and 1 dropped: no class was given')")
+        page.wait_for_selector("#uncounted:has-text('2 unsure and 1 dropped: no class was given')")
 
 
 def test_a_table_shows_unusual_columns_first_with_points_in_a_line(browser, table):

@@ -30,6 +30,7 @@ function bar(parts, total) {
 const kind = (status) => `${status.verified.is_measured ? "measured" : "estimated"}, ${Math.round(100 * status.left_wrong.confidence)}%`;
 
 function ofFix(status) {
+  at("uncounted").textContent = "";
   const mine = status.decided_by[page.who] ?? 0, total = status.decided + status.flagged;
   bar([["mine", mine], ["team", status.decided - mine]], total);
   at("left").textContent = count(status.flagged);
@@ -47,6 +48,7 @@ function ofVerify(status) {
   at("unseen-words").textContent = isMeasured
     ? `wrong, measured on ${count(counted)} answers${status.halved_by ? `; ${count(status.halved_by)} more halve the interval` : ""}`
     : "answers count until the rate is measured";
+  at("uncounted").textContent = uncounted(status.verified);
 }
 
 // Which answers do not count, and why: without this, 36 presses end at "0 of 30".
@@ -62,10 +64,9 @@ const answers = (n) => `${count(n)} answer${n === 1 ? "" : "s"}`;
 function advice(status) {
   const training = status.training ?? {};
   if (training.running) return `Training on the corrected labels: ${training.step}.`;
-  if (page.mode === "verify") return uncounted(status.verified);
-  if (status.pays) return "";
-  const more = status.verified.is_measured ? "" : " Verify a random sample to know what is left.";
-  return `Of the next 50 labels about ${Math.round(status.next_wrong)} are wrong: going on worst first no longer pays.${more}`;
+  if (page.mode === "verify" || status.pays) return "";
+  const more = status.verified.is_measured ? "" : " Verify a random sample.";
+  return `About ${Math.round(status.next_wrong)} of the next 50 labels are wrong: going on no longer pays.${more}`;
 }
 
 export function figures(status) {
