@@ -71,7 +71,7 @@ function advice(status) {
 
 export function figures(status) {
   page.status = status;
-  if (status.trouble) complain(status.trouble);
+  if (status.trouble && !page.unsaved.size) complain(status.trouble);
   at("mine").textContent = count(status.decided_by[page.who] ?? 0);
   at("decided").textContent = count(status.decided);
   at("last").textContent = status.last ? `${status.last_wrong} of ${status.last}` : "–";

@@ -3,7 +3,7 @@
 const TRIES = [200, 500, 1000, 2000];
 export const unsaved = new Set();
 let listening = () => {};
-let inTrouble = false; // whether the last answer, or its absence, was one to wait for a better
+const failing = new Map(); // requests that are asked again, and why: another may be answered meanwhile
 let review = null; // what the page shows; on the same port there may be another one by now
 
 export function onTrouble(listener) { listening = listener; }
@@ -36,16 +36,25 @@ async function untilAnswered(ask) {
   for (let tried = 0; ; tried++) {
     try {
       const found = await ask();
-      if (inTrouble) { inTrouble = false; listening(null); }
+      if (failing.delete(ask)) tell();
       return found;
     } catch (error) {
-      if (error instanceof Refused) throw error;
-      inTrouble = true;
-      const why = error instanceof Waiting ? error.message : "The server does not answer";
-      listening(why, { unsaved: unsaved.size, copy: error.copy });
+      if (error instanceof Refused) {
+        if (failing.delete(ask)) tell();
+        throw error;
+      }
+      failing.set(ask, error);
+      tell();
       await new Promise((resume) => setTimeout(resume, TRIES[Math.min(tried, TRIES.length - 1)]));
     }
   }
+}
+
+function tell() {
+  const error = [...failing.values()].at(-1);
+  if (!error) return listening(null);
+  const why = error instanceof Waiting ? error.message : "The server does not answer";
+  listening(why, { unsaved: unsaved.size, copy: error.copy });
 }
 
 const named = () => (review === null ? {} : { "Abstain-Review": review });
