@@ -9,9 +9,10 @@ and that of out-of-sample probabilities; one mapping serves both.
 
 - Intercept, slope and memorised: a logistic regression of being wrong on the evidence, over all
   cases together. Every source of data weighs the same, and within it every case.
-- Spreads of offset and slope: how far the curve of a case with real errors lies from the one fitted
-  to the other sources; of classes, how far their offsets lie from that of their case; of the shape,
-  how far log odds lie from the curve of their case. Root mean squares, every source alike.
+- Level and wander: how far cases with errors, real or planted, deviate from the line fitted to the
+  other sources, by the marginal likelihood of their counts (Laplace), every source alike.
+- Spread of classes: how far their levels lie from the curve of their case, with real errors, a root
+  mean square.
 """
 
 import argparse
@@ -24,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from cases import LEDGERS, Case, cases, source_of
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit
+from scipy.special import expit
 
-from abstain.scores.curve import Learnt, fit_curve
+from abstain.scores.curve import NODES, Learnt, nearest, precision
 from abstain.scores.evidence import Evidence, evidence_from_probabilities, memorised
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,14 +36,9 @@ TOML = ROOT / "src/abstain/scores/verdict.toml"
 KINDS = ("ledger", "probabilities")
 _EDGE = math.log(1.01 / 0.01)  # evidence has a floor of 0.01
 _BINS = 64
+_STEPS, _FINELY = 100, {"xatol": 1e-4, "fatol": 1e-4}
 _CENTRES = (np.arange(_BINS) + 0.5) / _BINS * 2 * _EDGE - _EDGE
-# Of the curve of a single case, which has enough labels to speak for itself.
-_WEAK = Learnt(
-    intercept=0.0, log_slope=0.0, memorised=0.0, offset_spread=5.0, slope_spread=1.5,
-    class_spread=0.0,
-    shape_spread=0.0,
-)  # fmt: skip
-_LABELS_OF_A_CLASS, _LABELS_OF_A_UNIT = 100, 30  # fewer say too little by themselves
+_LABELS_OF_A_CLASS = 100  # fewer say too little by themselves
 
 
 @dataclass(frozen=True)
@@ -165,24 +161,35 @@ def coefficients(found):
 
 def learnt_from(found):
     """All the numbers, from these cases alone."""
-    residuals, of_classes, of_shapes = [], [], []
-    for source in sorted({x.source for x in found if x.is_real}):
-        fitted = coefficients([x for x in found if x.source != source])
-        for one in (x for x in found if x.is_real and x.source == source):
-            curve = own_curve(one)
-            away = curve.offset - fitted[0] - fitted[2] * one.memorised
-            residuals.append((source, away, curve.log_slope - math.log(-fitted[1])))
-            of_classes += [(source, x**2) for x in class_offsets(one, curve)]
-            of_shapes += [(source, x) for x in squared_misfits(one, curve)]
+    noisy = [x for x in found if not x.case.noise.startswith("clean")]
+    lines = {}
+    for source in sorted({x.source for x in noisy}):
+        lines[source] = line_of(coefficients([x for x in found if x.source != source]))
+    lines = np.stack([lines[x.source](NODES, x.memorised) for x in noisy])
+    cases_of = Counter(x.source for x in noisy)
+    weights = np.array([1 / cases_of[x.source] for x in noisy]) / len(cases_of)
+    counts = np.stack([at_nodes(x.total) for x in noisy])
+
+    deviations = np.zeros_like(lines)
+
+    def cost(logs):  # each search of the modes begins at the last ones
+        return -float(weights @ walks(lines, counts, *np.exp(logs), deviations)[1])
+
+    found_at = minimize(cost, [-0.2, -0.2], method="Nelder-Mead", options=_FINELY).x
+    of_classes = [
+        (one.source, offset**2)
+        for one, line, deviation in zip(noisy, lines, deviations, strict=True)
+        if one.is_real
+        for offset in class_offsets(one, line + deviation)
+    ]
     intercept, slope, of_memorised = coefficients(found)
     return Learnt(
         intercept=float(intercept),
         log_slope=math.log(-slope),
         memorised=float(of_memorised),
-        offset_spread=_rms([(source, x**2) for source, x, _ in residuals]),
-        slope_spread=_rms([(source, x**2) for source, _, x in residuals]),
+        level_spread=float(np.exp(found_at[0])),
+        wander=float(np.exp(found_at[1])),
         class_spread=_rms(of_classes),
-        shape_spread=_rms(of_shapes),
     )
 
 
@@ -192,36 +199,48 @@ def left_out(source, path=COUNTS):
     return learnt_from([x for x in load(path) if x.source != source])
 
 
-def own_curve(one):
-    right, wrong = (np.repeat(_CENTRES, part.astype(int)) for part in one.total)
-    labels = np.concatenate([np.zeros(len(right)), np.ones(len(wrong))])
-    return fit_curve(_WEAK, 0.0, np.concatenate([right, wrong]), labels, slips=0.0)
+def line_of(fitted):
+    """Log odds by evidence and by how far labels were memorised."""
+    return lambda evidence, memorised: fitted[0] + fitted[1] * evidence + fitted[2] * memorised
 
 
-def class_offsets(one, curve):
-    """How far the offsets of classes lie from that of the case."""
-    z = curve.logits(_CENTRES)
-    for right, wrong in one.by_class.astype(np.float64):
+def at_nodes(total):
+    """(2, nodes): counts of right and wrong labels at the nodes of the curve."""
+    place = nearest(_CENTRES)
+    return np.stack([np.bincount(place, part, len(NODES)) for part in total])
+
+
+def walks(lines, counts, level, wander, mode):
+    """Modes of the deviations of cases from their lines, and log marginal likelihoods (Laplace).
+
+    The search begins at `mode`, which is overwritten.
+    """
+    prior = precision(level, wander)
+    right, wrong = counts[:, 0], counts[:, 1]
+    for _ in range(_STEPS):  # Newton's, by steps of at most 2
+        p = expit(lines + mode)
+        hessian = prior + ((right + wrong) * p * (1 - p))[:, :, None] * np.eye(len(prior))
+        pull = wrong - (right + wrong) * p - mode @ prior
+        step = np.linalg.solve(hessian, pull[..., None])[..., 0]
+        largest = np.abs(step).max(1, keepdims=True)
+        mode += step / np.maximum(largest / 2, 1)
+        if largest.max() < 1e-6:
+            break
+    z = lines + mode
+    fit = -(wrong * np.logaddexp(0, -z) + right * np.logaddexp(0, z)).sum(1)
+    determinants = np.linalg.slogdet(prior)[1] - np.linalg.slogdet(hessian)[1]
+    return mode, fit + (determinants - ((mode @ prior) * mode).sum(1)) / 2
+
+
+def class_offsets(one, logits):
+    """How far the levels of classes lie from the curve of their case."""
+    for counts in one.by_class.astype(np.float64):
+        right, wrong = at_nodes(counts)
         labels = right + wrong
         if labels.sum() < _LABELS_OF_A_CLASS:
             continue
         share = (wrong.sum() + 0.5) / (labels.sum() + 1)
-        yield brentq(lambda x: labels @ expit(z + x) / labels.sum() - share, -20, 20)  # noqa: B023
-
-
-def squared_misfits(one, curve):
-    """Squares of how far log odds lie from the curve, by units of evidence, less their chance."""
-    p, units = expit(curve.logits(_CENTRES)), np.floor(_CENTRES)
-    right, wrong = one.total
-    for unit in np.unique(units):
-        labels = (right + wrong) * (units == unit)
-        count = labels.sum()
-        if count < _LABELS_OF_A_UNIT:
-            continue
-        share = (wrong[units == unit].sum() + 0.5) / (count + 1)
-        expected = float(labels @ p) / count
-        chance = 1 / max(count * expected * (1 - expected), 1.0)
-        yield float(logit(share) - logit(expected)) ** 2 - chance
+        yield brentq(lambda x: labels @ expit(logits + x) / labels.sum() - share, -20, 20)  # noqa: B023
 
 
 def _rms(pairs):

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import fields
-from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +25,7 @@ from abstain.auditing import findings
 from abstain.embed import finetuning
 from abstain.embed.backbones import base as backbone
 from abstain.review import leases, pictures, queue, same
-from abstain.scores import verdict
-from abstain.scores.curve import Learnt
+from abstain.scores import curve, verdict
 from abstain.training import augmentation, methods, recipe, trial
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +82,6 @@ def figures():
     load = result("review_load.json")
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     answers_in = next(x for x in result("new-answers.json")["rows"] if x["labels"] == 10**5)
-    slips = signature(verdict.fit_curve).parameters["slips"].default
     sizes = [x["labels"] for x in real]
     tuned = methods.FINETUNE
     photos = [x for x in result("backbones.json")["sets"].values() if x["kind"] == "image"]
@@ -104,7 +101,7 @@ def figures():
             f"with {whole['auroc_evidence']:.3f} and is right on {whole['test_accuracy']:.1%} of "
             f"test images, in {whole['seconds']:.0f} s on an H200",
             f"With a budget ({trial.BUDGET / 60:.0f} minutes by default on a GPU)",
-            f"One mapping of {WORDS[len(fields(Learnt))]} numbers",
+            f"One mapping of {WORDS[len(fields(curve.Learnt))]} numbers",
             f"We use {len(real)} cases with **real** errors",
             f"from {len(real_sources)} sources",
             f"{WORDS[FOLDS]}-fold cross-validated",
@@ -121,7 +118,9 @@ def figures():
         "docs/audit.md": [
             f"{len(rows)} cases of {len(sources)} sources ({len(real)} of these cases, of "
             f"{len(real_sources)} sources, have real errors",
-            f"P(wrong) below {verdict._WORTH_A_FLAG:g}, or below the average",
+            f"A label with P(wrong) below {verdict._FROM:g} adds nothing to their number, one "
+            f"above {verdict._WHOLE:g} a whole label",
+            f"a ballast of {curve.BALLAST} answers",
             f"Their {verdict.CONFIDENCE:.0%} is how often they covered",
             f"with {verdict.CONFIDENCE:.0%} intervals |",
             f"with a {sampling['confidence']:.0%} interval; figures by class",
@@ -132,7 +131,7 @@ def figures():
             f"in the mean 200 worst-first reviews find {found['real'][1]:.0f} wrong labels instead "
             f"of {found['real'][0]:.0f} on real errors, and {found['confused'][1]:.0f} instead of "
             f"{found['confused'][0]:.0f} where",
-            f"One answer in {WORDS[round(1 / slips)]} is assumed to be a slip",
+            f"One answer in {WORDS[round(1 / curve.SLIPS)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
         ],

@@ -1,17 +1,25 @@
 """The curve of a data set: log odds that a label is wrong, by the evidence on it.
 
-    log odds = offset − slope · evidence + shift of its pair
+    log odds = intercept + memorised · m − slope · evidence + deviation(evidence, pair)
 
-One set of labels does not show how often a confident disagreement is a wrong label. So the mapping
-was learnt over many data sets whose errors are known (`bench/fit_verdict.py`; its numbers are in
-`verdict.toml`). Data sets differ: their offsets are normal around `intercept + memorised · m`, with
-m for how far the model memorised its labels, and the logs of their slopes are normal too. Pairs of
-given class and rival differ within a data set: their shifts are normal around 0.
+One set of labels does not show how often a confident disagreement is a wrong label. So the line was
+learnt over many data sets whose errors are known (`bench/fit_verdict.py`; its numbers are in
+`verdict.toml`; m is for how far the model memorised its labels). Data sets deviate from it: the
+deviation is a random walk over the evidence around a random level, and answers of reviewers show
+where it goes. Pairs of given class and rival differ too: of the labels of a pair, its own answers
+count more than all others.
 
-Reviewed labels move all of these towards this data set: the curve is the posterior mode (Laplace's
-approximation). The likelihood is that of a label *given its evidence*, so that worst-first reviews
-do not count as a random sample. No data set follows the curve exactly. So each further answer on
-labels of a pair with similar evidence adds less information about the rest of the curve.
+The likelihood is that of a label *given its evidence*, so that worst-first reviews do not count as
+a random sample. An answer must never work backwards, nor one slip turn a verdict over:
+
+- The precision of a random walk has nothing positive off its diagonal, and each answer pulls at one
+  place. Then the posterior mode rises everywhere with an answer "wrong", and falls with "right".
+- There is a *ballast* of answers that are as expected, spread as the labels are. An answer takes
+  the place of one around it. So the expected rate moves by (found − expected) / ballast, and by one
+  answer hardly more than 1 / ballast, until there are more answers than that.
+- If fewer labels were found wrong than expected, no label becomes more doubtful than before.
+
+The uncertainty is that of the deviation without ballast or limit: answers narrow it at once.
 """
 
 import math
@@ -23,6 +31,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from abstain.scores.evidence import Floats
@@ -30,8 +39,15 @@ from abstain.scores.given import Labels
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
+STEP = 0.25
+NODES: Doubles = np.arange(-19, 20) * STEP
+"""The evidence at which the deviation is known; between them it is a straight line."""
+BALLAST = 300
+"""Answers after which a set of labels is judged by its answers alone."""
+_BALLAST_SHARE = 0.3  # and never more than this share of the labels
+SLIPS = 0.02
 _LEAST = 1e-9  # a probability whose log is still finite
-_STEPS, _CONVERGED = 100, 1e-7
+_STEPS, _CONVERGED, _NO_LIMIT = 100, 1e-7, 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +60,12 @@ class Learnt:
     """Log of how fast these log odds fall with the evidence."""
     memorised: float
     """How much they rise where the model memorised labels."""
-    offset_spread: float
-    """Standard deviation over data sets of the offset."""
-    slope_spread: float
-    """Standard deviation over data sets of the log of the slope."""
+    level_spread: float
+    """Standard deviation over data sets of these log odds, where the evidence is 0."""
+    wander: float
+    """Standard deviation of how far they wander from the line, per unit of evidence."""
     class_spread: float
-    """Standard deviation within a data set of the offset over its classes, and pairs of them."""
-    shape_spread: float
-    """Standard deviation of the log odds around the curve of a data set, per unit of evidence."""
+    """Standard deviation within a data set of the level over its classes, and pairs of them."""
 
     @classmethod
     @cache
@@ -60,128 +74,228 @@ class Learnt:
         text = resources.files("abstain.scores").joinpath("verdict.toml").read_text("utf-8")
         return cls(**tomllib.loads(text)["learnt"])
 
+    def line(self, memorised: float, evidence: Doubles) -> Doubles:
+        """Log odds before any answer."""
+        return self.intercept + self.memorised * memorised - math.exp(self.log_slope) * evidence
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """P(wrong) over evidence for one data set, and its uncertainty.
+    """Log odds over evidence for one data set, and their uncertainty."""
 
-    Of P pairs some labels were reviewed. The arrays of shifts have an entry more, the last, for all
-    other pairs: zero.
+    learnt: Learnt
+    memorised: float
+    deviations: Doubles
+    """(rows, nodes) from the learnt line: of pairs of which labels were reviewed, then of others,
+    by how frequent they are. Without any answer there are no rows.
     """
-
-    offset: float
-    log_slope: float
+    pairs: int
+    """How many of the rows are of pairs of which labels were reviewed."""
+    places: Labels
+    """(N,) in which row the pair of each label is."""
+    untied: Doubles
+    """(nodes,) the deviation of all labels together, without ballast or limit."""
     covariance: Doubles
-    """(2, 2), of offset and log slope."""
-    pairs: Labels
-    """(P,) ascending: the pairs of which labels were reviewed."""
-    shifts: Doubles
-    """(P + 1,) how far the log odds of a pair lie from the curve."""
-    follows: Doubles
-    """(P + 1, 2): what a shift would change by, if offset or log slope were larger by 1."""
+    """(nodes, nodes), of `untied`."""
     variances: Doubles
-    """(P + 1,) of the shifts, if offset and log slope were known."""
+    """(rows,) of the level of one pair around that of all, by its own answers; at least one row."""
 
     def logits(self, evidence: npt.NDArray[np.floating]) -> Floats:
-        """Log odds that labels with this evidence are wrong, but for the shifts of pairs."""
-        logits: Floats = np.float32(self.offset) - np.float32(math.exp(self.log_slope)) * evidence
+        """(N,) log odds that labels with this evidence are wrong."""
+        line = np.float32(self.learnt.intercept + self.learnt.memorised * self.memorised)
+        logits: Floats = line - np.float32(math.exp(self.learnt.log_slope)) * evidence
+        if len(self.deviations):
+            logits += between(self.deviations, evidence, self.places)
         return logits
 
-    def places(self, pair: Labels) -> Labels:
-        """Where the pair of each label stands in the arrays of shifts."""
-        last = len(self.pairs)
-        if not last:
-            return np.zeros(len(pair), np.int64)
-        place = np.searchsorted(self.pairs, pair)
-        place[self.pairs[np.minimum(place, last - 1)] != pair] = last
-        return place
+
+def between(values: Doubles, evidence: npt.NDArray[np.floating], places: Labels) -> Floats:
+    """Values of rows at places, on the line between two nodes.
+
+    >>> between(NODES[None], np.array([-9, 0.1], np.float32), np.zeros(2, int))
+    array([-4.75,  0.1 ], dtype=float32)
+    """
+    way = (np.clip(evidence, NODES[0], NODES[-1]) - np.float32(NODES[0])) / np.float32(STEP)
+    node = np.minimum(np.nan_to_num(way).astype(np.int64), len(NODES) - 2)
+    way = (way - node).astype(np.float32)
+    flat, first = values.astype(np.float32).ravel(), places * len(NODES) + node
+    found: Floats = (1 - way) * flat[first] + way * flat[first + 1]
+    return found
+
+
+def nearest(evidence: npt.NDArray[np.floating]) -> Labels:
+    """The number of the node next to each evidence; the middle one where there is none."""
+    place = np.rint((np.clip(evidence, NODES[0], NODES[-1]) - NODES[0]) / STEP)
+    return np.nan_to_num(place, nan=len(NODES) // 2).astype(np.int64)
 
 
 def fit_curve(
     learnt: Learnt,
     memorised: float,
-    evidence: npt.ArrayLike = (),
+    evidence: npt.NDArray[np.floating],
+    pair: Labels,
+    rows: npt.ArrayLike = (),
     wrong: npt.ArrayLike = (),
-    pair: npt.ArrayLike | None = None,
-    slips: float = 0.02,
 ) -> Curve:
     """The curve of a data set: the prior learnt over others, updated by its reviewed labels.
 
     Args:
         learnt: The prior.
         memorised: `Evidence.memorised`.
-        evidence: Log odds of the reviewed labels.
-        wrong: Whether each of them was found to be wrong.
-        pair: A number for the given class and the rival of each. Without it pairs have no shifts.
-        slips: Share of answers that are wrong themselves. With 0, one typing error could reverse
-            the curve.
+        evidence: (N,) log odds of all labels; NaN if never seen.
+        pair: (N,) a number for the given class and the rival of each.
+        rows: Which labels were reviewed, all of them with evidence.
+        wrong: Whether each of these was found to be wrong.
 
-    >>> learnt = Learnt.load()
-    >>> before = fit_curve(learnt, 0.0)
-    >>> after = fit_curve(learnt, 0.0, evidence=np.full(50, -3.0), wrong=np.zeros(50))
-    >>> after.offset < before.offset, after.covariance[0, 0] < before.covariance[0, 0]
-    (True, np.True_)
+    >>> learnt, evidence = Learnt.load(), np.linspace(-4, 4, 2000)
+    >>> pair = np.zeros(2000, int)
+    >>> after = fit_curve(learnt, 0.0, evidence, pair, np.arange(50), np.zeros(50))
+    >>> bool((after.deviations < 0).all())
+    True
     """
-    x, y = np.asarray(evidence, np.float64), np.asarray(wrong, np.float64)
-    pairs, pair_of = np.unique(
-        np.zeros(len(x), np.int64) if pair is None else np.asarray(pair, np.int64),
-        return_inverse=True,
-    )
-    spread = np.float64(0.0 if pair is None else learnt.class_spread)
-    # Answers at similar evidence and of one pair show the curve around them, not all of it. However
-    # many they are, the true log odds there differ from the curve by a variance of shape_spread²,
-    # which adds to that of n answers, 1 / (n p (1 − p)), at least 4 / n.
-    _, unit_of, crowd = np.unique(
-        np.floor(x) * len(pairs) + pair_of, return_inverse=True, return_counts=True
-    )
-    weight = 1 / (1 + learnt.shape_spread**2 / 4 * crowd[unit_of])
-    # A place is an offset, a log slope, and a shift for each pair in units of their spread.
-    spreads = np.append([learnt.offset_spread, learnt.slope_spread], np.ones(len(pairs)))
-    precision = spreads**-2.0
-    prior = np.zeros(len(spreads))
-    prior[:2] = learnt.intercept + learnt.memorised * memorised, learnt.log_slope
-
-    def answered(place: Doubles) -> tuple[Doubles, Doubles]:
-        """P(wrong) of each label, and P(its answer is "wrong"): reviewers slip too."""
-        p = expit(place[0] - math.exp(place[1]) * x + spread * place[2:][pair_of])
-        return p, slips + (1 - 2 * slips) * p
-
-    def cost(place: Doubles) -> float:
-        _, q = answered(place)
-        losses = -np.log(np.maximum(np.where(y, q, 1 - q), _LEAST))
-        return float(weight @ losses + precision @ (place - prior) ** 2 / 2)
-
-    def of_pairs(values: Doubles) -> Doubles:
-        return spread * np.bincount(pair_of, values, len(pairs))
-
-    place = prior
-    for _ in range(_STEPS):  # Fisher scoring, each step halved until it gains
-        p, q = answered(place)
-        steep = (1 - 2 * slips) * p * (1 - p)  # how P(answer) moves with the log odds
-        certain = np.maximum(q * (1 - q), _LEAST)
-        moves = np.stack([np.ones_like(x), -math.exp(place[1]) * x], 1)
-        knows, error = weight * steep**2 / certain, weight * steep * (y - q) / certain
-        gain = -precision * (place - prior)
-        gain += np.append(moves.T @ error, of_pairs(error))
-        # Every label has one pair, so the information on shifts is diagonal: they are eliminated.
-        own = 1 + spread * of_pairs(knows)
-        cross = np.stack([of_pairs(knows * move) for move in moves.T])
-        known = moves.T @ (moves * knows[:, None]) + np.diag(precision[:2])
-        information = known - cross / own @ cross.T
-        ahead = np.linalg.solve(information, gain[:2] - cross @ (gain[2:] / own))
-        step = np.append(ahead, (gain[2:] - ahead @ cross) / own)
-        now = cost(place)
-        while np.abs(step).max() > _CONVERGED and cost(place + step) > now:
-            step = step / 2
-        place = place + step
-        if np.abs(step).max() <= _CONVERGED:
-            break
+    rows, wrong = np.asarray(rows, np.int64), np.asarray(wrong, bool)
+    line, prior = learnt.line(memorised, NODES), precision(learnt.level_spread, learnt.wander)
+    blank = np.zeros(len(NODES))
+    if not len(rows):
+        return Curve(
+            learnt=learnt,
+            memorised=memorised,
+            deviations=np.zeros((0, len(NODES))),
+            pairs=0,
+            places=np.zeros(len(evidence), np.int64),
+            untied=blank,
+            covariance=np.linalg.inv(prior),
+            variances=np.array([learnt.class_spread**2]),
+        )
+    nodes, seen = nearest(evidence), ~np.isnan(evidence)
+    labels = np.bincount(nodes[seen], minlength=len(NODES))
+    ballast = min(BALLAST, _BALLAST_SHARE * labels.sum()) * labels / labels.sum()
+    # The more answers there are around one evidence of one pair, the less each tells of other
+    # pairs: a mean of n is off by the spread of pairs, beside 1 / (n p (1 − p)), at least 4 / n.
+    crowd = learnt.class_spread**2 / 4
+    places, of_row, pairs = _rows_of(pair, rows, 1 / (crowd * BALLAST))
+    shape = len(of_row), len(NODES)
+    cells = places[rows] * shape[1] + nodes[rows]
+    answers = np.stack(
+        [np.bincount(cells[wrong == x], minlength=math.prod(shape)) for x in (False, True)]
+    ).reshape(2, *shape)
+    shared = answers / (1 + crowd * answers.sum(0))
+    of_all = shared.sum(1, keepdims=True)
+    heard = answers + of_row[:, None] * (of_all - shared)
+    beyond = float((wrong - expit(learnt.line(memorised, np.float64(evidence[rows])))).sum())
+    deviations = _mode(line, heard, of_row[:, None] * ballast, prior)
+    untied = _mode(line, of_all, blank[None], prior)
+    knows = of_all.sum((0, 1)) * _information(expit(line + untied[0]))
+    of_pairs = (answers.sum(0) * _information(expit(line + deviations))).sum(1)
     return Curve(
-        offset=float(place[0]),
-        log_slope=float(place[1]),
-        covariance=np.asarray(np.linalg.inv(information), np.float64),
+        learnt=learnt,
+        memorised=memorised,
+        deviations=np.minimum(deviations, _highest(line, ballast, beyond)),
         pairs=pairs,
-        shifts=np.append(spread * place[2:], 0.0),
-        follows=np.append(-spread * cross / own, np.zeros((2, 1)), 1).T,
-        variances=np.append(spread**2 / own, 0.0),
+        places=places,
+        untied=untied[0],
+        covariance=np.linalg.inv(prior + np.diag(knows)),
+        variances=1 / (learnt.class_spread**-2.0 + of_pairs),
     )
+
+
+def _rows_of(pair: Labels, rows: Labels, least: float) -> tuple[Labels, Doubles, int]:
+    """Where the pair of each label stands among the deviations, and what each of these hears.
+
+    Of a pair, its own answers count fully. Others, and the ballast, count four times as much as
+    its share of the labels, and at least as much as all other pairs together tell of it: so one
+    answer moves the expected rate as little where there are few pairs as where there are many.
+    Shares are powers of two, so that all pairs without an answer have only a few deviations.
+    """
+    numbers, number = _numbered(pair)
+    share = np.bincount(number, minlength=numbers) / len(pair)
+    level = np.ceil(np.log2(np.minimum(4 * share + least, 1.0))).astype(np.int64)
+    levels, place = np.unique(level, return_inverse=True)
+    reviewed = np.unique(number[rows])
+    place += len(reviewed)
+    place[reviewed] = np.arange(len(reviewed))
+    of_row = np.exp2(np.append(level[reviewed], levels).astype(np.float64))
+    return place[number], of_row, len(reviewed)
+
+
+def _numbered(pair: Labels) -> tuple[int, Labels]:
+    """How many pairs there may be, and a number below that for each label."""
+    if pair.min() >= 0 and pair.max() < 4 * len(pair):
+        return int(pair.max()) + 1, pair
+    pairs, number = np.unique(pair, return_inverse=True)
+    return len(pairs), number
+
+
+def precision(level_spread: float, wander: float) -> Doubles:
+    """(nodes, nodes) precision of a random walk from a random level at 0: tridiagonal."""
+    step = 1 / (wander**2 * STEP)
+    found = np.diag(np.full(len(NODES), 2 * step))
+    found[[0, -1], [0, -1]] = step
+    found[len(NODES) // 2, len(NODES) // 2] += level_spread**-2.0
+    found -= step * (np.eye(len(NODES), k=1) + np.eye(len(NODES), k=-1))
+    return found
+
+
+def _mode(line: Doubles, answers: Doubles, ballast: Doubles, prior: Doubles) -> Doubles:
+    """Posterior modes (rows, nodes).
+
+    Args:
+        line: (nodes,) log odds without deviation.
+        answers: (2, rows, nodes) how many labels were found right, and wrong.
+        ballast: (rows, nodes) as many that are as expected: answers take their place.
+        prior: Its precision, tridiagonal.
+    """
+    count, wrong = answers.sum(0), answers[1]
+    expected, instead = expit(line), np.minimum(count, ballast)
+    mode = np.zeros_like(count)
+    for _ in range(_STEPS):  # Fisher scoring, by steps of at most 1
+        p = expit(line + mode)
+        q, moves = _answered(p), p * (1 - p)
+        # An answer in place of an expected one pulls by how far it is from that, however far the
+        # deviation has gone; further ones pull by how far they are from the deviation.
+        beyond = wrong - (count - instead) * q - instead * _answered(expected)
+        pull = (1 - 2 * SLIPS) * moves / (q * (1 - q)) * beyond + ballast * (expected - p)
+        knows = (count - instead) * _information(p) + ballast * moves
+        step = _solve(np.diag(prior) + knows, np.diag(prior, 1), pull - mode @ prior)
+        largest = np.abs(step).max(1, keepdims=True)
+        mode += step / np.maximum(largest, 1)
+        if largest.max() <= _CONVERGED:
+            break
+    return mode
+
+
+def _answered(p: Doubles) -> Doubles:
+    """P(an answer is "wrong"): reviewers slip too."""
+    return SLIPS + (1 - 2 * SLIPS) * p
+
+
+def _information(p: Doubles) -> Doubles:
+    """Expected information of an answer on log odds (Fisher's)."""
+    q = _answered(p)
+    found: Doubles = ((1 - 2 * SLIPS) * p * (1 - p)) ** 2 / (q * (1 - q))
+    return found
+
+
+def _solve(diagonal: Doubles, beside: Doubles, right: Doubles) -> Doubles:
+    """Solutions of symmetric tridiagonal systems, one a row, by elimination."""
+    ratio, found = np.empty_like(right), np.empty_like(right)
+    last = np.zeros(len(right)), np.zeros(len(right))
+    for k, before in enumerate(np.append(0.0, beside)):
+        pivot = diagonal[:, k] - before * last[0]
+        ratio[:, k] = (beside[k] if k < len(beside) else 0.0) / pivot
+        found[:, k] = (right[:, k] - before * last[1]) / pivot
+        last = ratio[:, k], found[:, k]
+    for k in reversed(range(len(beside))):
+        found[:, k] -= ratio[:, k] * found[:, k + 1]
+    return found
+
+
+def _highest(line: Doubles, ballast: Doubles, beyond: float) -> float:
+    """The most that log odds may rise: as if all that was found beyond expectation were everywhere.
+
+    So the expected rate rises by at most (found − expected) / ballast, or not at all.
+    """
+    most = float(ballast @ expit(line)) + beyond
+    if beyond <= 0 or most >= float(ballast @ expit(line + _NO_LIMIT)):
+        return 0.0 if beyond <= 0 else _NO_LIMIT
+    return float(brentq(lambda rise: ballast @ expit(line + rise) - most, 0, _NO_LIMIT))

@@ -1,10 +1,10 @@
 """From evidence to P(label is wrong), and from that to rate, flags, classes and review budgets.
 
-    P(wrong) = 1 / (1 + exp(slope · evidence − offset − shift))
+    P(wrong) = 1 / (1 + exp(−log odds)), the log odds by `curve.py`
 
-`curve.py` has the curve of this data set, and how reviewed labels move it. The shift is that of the
-pair (given class, rival): zero until a label of the pair is reviewed. So reviews also change the
-order of labels that are still open.
+They fall with the evidence along a line that was learnt over other data sets. Once labels of this
+one are reviewed, they deviate from it, and labels of one pair (given class, rival) from others. So
+reviews also change the order of labels that are still open.
 """
 
 import math
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit, ndtri
 
 from abstain.errors import AbstainError
-from abstain.scores.curve import Curve, Doubles, Learnt, fit_curve
+from abstain.scores.curve import NODES, Curve, Doubles, Learnt, fit_curve, nearest
 from abstain.scores.evidence import UNKNOWN, Evidence, Floats
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.interval import Interval
@@ -30,11 +30,7 @@ CONFIDENCE = 0.9
 """How often intervals from the labels alone should cover; they do on held-out data sets."""
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
-_WORTH_A_FLAG = 0.1  # least P(wrong) for a label to be worth a look
-_BINS = 256
-# Points of a plane that are equally probable under two independent standard normals.
-_QUANTILES = ndtri((np.arange(21) + 0.5) / 21)
-_NODES = np.stack(np.meshgrid(_QUANTILES, _QUANTILES), -1).reshape(-1, 2)
+_FROM, _WHOLE = 0.1, 0.5  # P(wrong) from which a label is worth a look, and certainly so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +47,6 @@ class Verdict:
     """(N,) labels that a reviewer could not decide: open as before, but not to be flagged again."""
     dropped: Mask = field(repr=False)
     """(N,) samples that a reviewer took out of the data set: no figure counts them."""
-    class_spread: float
 
     def __len__(self) -> int:
         return len(self.given)
@@ -79,15 +74,14 @@ class Verdict:
         return int((self.is_reviewed & (self.reviewed != self.given)).sum())
 
     @cached_property
-    def pair_places(self) -> Labels:
-        """(N,) where the pair of each label stands among the shifts of the curve."""
-        return self.curve.places(_pairs(self.given, self.evidence.rival, self.num_classes))
+    def nodes(self) -> Labels:
+        """(N,) the node of the curve next to the evidence on each label."""
+        return nearest(self.evidence.log_odds)
 
     @cached_property
     def doubts(self) -> Floats:
         """(N,) log odds that the label is wrong, whatever a reviewer decided of it."""
         logits = self.curve.logits(self.evidence.log_odds)
-        logits += self.curve.shifts.astype(np.float32)[self.pair_places]
         unseen = np.isnan(logits)
         if unseen.any():  # for these only the rate is known
             rate = float(expit(logits[~unseen]).mean()) if not unseen.all() else 0.5
@@ -121,21 +115,21 @@ class Verdict:
 
     @cached_property
     def is_label_issue(self) -> Mask:
-        """(N,) the worst labels nobody reviewed, as many as make the expected F1 the highest.
+        """(N,) the worst labels nobody reviewed.
 
-        The expected F1 of the k worst is 2 Σp over these / (k + Σp over all). Where all labels are
-        equally doubtful, its maximum would flag all of them. So a label is not flagged if P(wrong)
-        is below 0.1 or not above the average.
+        A label with P(wrong) below 0.1 adds nothing to how many, one above 0.5 a whole label, and
+        in between its share: about as many as make the expected F1 the highest, but the number
+        follows P(wrong) without jumps. Where all labels are nearly equally doubtful, so that
+        flagging some would be chance, only what they are doubted beyond the others counts.
         """
         flags = np.zeros(len(self), dtype=bool)
         left = self.order[: self.to_check]
-        p = self.wrong_probability[left].astype(np.float64)
         if len(left):
-            found = np.cumsum(p)
-            gain = found / (np.arange(1, len(left) + 1) + found[-1])
-            average = float(p.mean()) * (1 + 1e-6)  # equal ones must not round above it
-            worth = p > max(_WORTH_A_FLAG, average)
-            flags[left[: min(int(gain.argmax()) + 1, int(worth.sum()))]] = True
+            p = self.wrong_probability[left].astype(np.float64)
+            average = float(p.mean())
+            least = max(_FROM, average - float(np.abs(p - average).mean()))
+            worth = np.clip((p - least) / (_WHOLE - _FROM), 0, 1).sum()
+            flags[left[: int(worth + 0.5)]] = True
         return flags
 
     @cached_property
@@ -176,28 +170,31 @@ class Verdict:
         logits, curve = self.logits[rows], self.curve
         known = float(np.isposinf(logits).sum())
         is_open = np.isfinite(logits)
-        logits, places = logits[is_open], self.pair_places[rows][is_open]
+        logits, places = logits[is_open], curve.places[rows][is_open]
         left = len(logits)
         if not left:
             return Interval(value=known, low=known, high=known)
         p = expit(logits)
-        moves = p * (1 - p)  # how P(wrong) moves with the log odds
+        moves = np.maximum(p * (1 - p), _LEAST)  # how P(wrong) moves with the log odds
         value, chance = float(p.sum(dtype=np.float64)), float(moves.sum(dtype=np.float64))
-        # Shifts follow offset and slope: where these are larger than thought, those are smaller.
-        of_pairs = np.bincount(places, np.maximum(moves, _LEAST), len(curve.shifts))
-        shares = of_pairs / of_pairs.sum()
-        together = np.eye(2) + np.outer([1, 0], shares @ curve.follows)
-        own = self.class_spread * shares[-1] * of_a_class
-        covariance = together @ curve.covariance @ together.T + np.diag([own**2, 0.0])
-        chance += float(of_pairs**2 @ curve.variances)
-        # Over all curves that this data set may have; similar logits are binned.
-        counts, edges = np.histogram(logits, _BINS)
-        shifts, _ = np.histogram(logits, edges, weights=curve.shifts[places])
-        shifts = (shifts / np.maximum(counts, 1)).astype(edges.dtype)
-        steepness = (edges[:-1] + edges[1:]) / 2 - curve.offset - shifts  # −slope · evidence
-        offsets, slopes = (_NODES @ np.linalg.cholesky(covariance).T).T[..., None]
-        sums = expit(curve.offset + offsets + shifts + steepness * np.exp(slopes)) @ counts
-        low, high = np.quantile(sums, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)).tolist()
+        nodes = self.nodes[rows][is_open]
+        of_nodes = np.bincount(nodes, moves, len(NODES))
+        of_pairs = np.bincount(places, moves, len(curve.variances))
+        covariance = curve.covariance
+        if of_a_class:
+            shares = np.append(of_pairs[: curve.pairs], of_pairs[curve.pairs :].sum()) / chance
+            covariance = covariance + shares**2 @ np.append(
+                curve.variances[: curve.pairs], curve.variances[-1]
+            )
+        chance += float(of_pairs[: curve.pairs] ** 2 @ curve.variances[: curve.pairs])
+        # Along the direction in which the sum is the least certain, all log odds move together.
+        moved = covariance @ of_nodes / math.sqrt(of_nodes @ covariance @ of_nodes)
+        # Ballast and limit hold P(wrong) back. The interval follows what the answers say.
+        lag = curve.untied - curve.deviations[-1:].sum(0)
+        low, high = (
+            float(expit(logits + (lag + z * moved).astype(np.float32)[nodes]).sum(dtype=np.float64))
+            for z in (-_Z, _Z)
+        )
         return Interval(
             value=known + value,
             low=known + max(0.0, value - math.hypot(max(value - low, 0), _Z * math.sqrt(chance))),
@@ -300,9 +297,10 @@ def judge(
     curve = fit_curve(
         learnt,
         evidence.memorised,
-        evidence.log_odds[rows],
+        evidence.log_odds,
+        _pairs(labels, evidence.rival, num_classes),
+        rows,
         answers[rows] != labels[rows],
-        _pairs(labels[rows], evidence.rival[rows], num_classes),
     )
     return Verdict(
         evidence=evidence,
@@ -312,7 +310,6 @@ def judge(
         reviewed=answers,
         unsure=_mask(unsure, len(labels), "unsure"),
         dropped=_mask(dropped, len(labels), "dropped"),
-        class_spread=learnt.class_spread,
     )
 
 
