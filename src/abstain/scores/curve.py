@@ -142,7 +142,7 @@ def fit_curve(
     Args:
         learnt: The prior.
         memorised: `Evidence.memorised`.
-        evidence: (N,) log odds of all labels; NaN if never seen.
+        evidence: (N,) log odds of all labels; NaN of those that do not count.
         pair: (N,) a number for the given class and the rival of each.
         rows: Which labels were reviewed, all of them with evidence.
         wrong: Whether each of these was found to be wrong.
@@ -173,7 +173,7 @@ def fit_curve(
     # The more answers there are around one evidence of one pair, the less each tells of other
     # pairs: a mean of n is off by the spread of pairs, beside 1 / (n p (1 − p)), at least 4 / n.
     crowd = learnt.class_spread**2 / 4
-    places, of_row, pairs = _rows_of(pair, rows, 1 / (crowd * BALLAST))
+    places, of_row, pairs = _rows_of(pair, seen, rows, 1 / (crowd * BALLAST))
     shape = len(of_row), len(NODES)
     cells = places[rows] * shape[1] + nodes[rows]
     answers = np.stack(
@@ -199,7 +199,9 @@ def fit_curve(
     )
 
 
-def _rows_of(pair: Labels, rows: Labels, least: float) -> tuple[Labels, Doubles, int]:
+def _rows_of(
+    pair: Labels, seen: npt.NDArray[np.bool_], rows: Labels, least: float
+) -> tuple[Labels, Doubles, int]:
     """Where the pair of each label stands among the deviations, and what each of these hears.
 
     Of a pair, its own answers count fully. Others, and the ballast, count four times as much as
@@ -208,7 +210,7 @@ def _rows_of(pair: Labels, rows: Labels, least: float) -> tuple[Labels, Doubles,
     Shares are powers of two, so that all pairs without an answer have only a few deviations.
     """
     numbers, number = _numbered(pair)
-    share = np.bincount(number, minlength=numbers) / len(pair)
+    share = np.bincount(number, seen, numbers) / seen.sum()
     level = np.ceil(np.log2(np.minimum(4 * share + least, 1.0))).astype(np.int64)
     levels, place = np.unique(level, return_inverse=True)
     reviewed = np.unique(number[rows])

@@ -292,12 +292,13 @@ def judge(
                 argument="reviewed",
             )
         answers[row] = label
-    rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(evidence.log_odds))
-    learnt = learnt or Learnt.load()
+    gone = _mask(dropped, len(labels), "dropped")
+    shown = np.where(gone, np.float32(np.nan), evidence.log_odds)
+    rows = np.flatnonzero((answers != UNKNOWN) & ~np.isnan(shown))
     curve = fit_curve(
-        learnt,
+        learnt or Learnt.load(),
         evidence.memorised,
-        evidence.log_odds,
+        shown,
         _pairs(labels, evidence.rival, num_classes),
         rows,
         answers[rows] != labels[rows],
@@ -309,7 +310,7 @@ def judge(
         curve=curve,
         reviewed=answers,
         unsure=_mask(unsure, len(labels), "unsure"),
-        dropped=_mask(dropped, len(labels), "dropped"),
+        dropped=gone,
     )
 
 
