@@ -40,7 +40,7 @@ from abstain.scores.given import Labels
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
 STEP = 0.25
-NODES: Doubles = np.arange(-19, 20) * STEP
+NODES: Doubles = np.arange(-19, 20, dtype=np.float64) * STEP
 """The evidence at which the deviation is known; between them it is a straight line."""
 BALLAST = 300
 """Answers after which a set of labels is judged by its answers alone."""
@@ -126,7 +126,8 @@ def between(values: Doubles, evidence: npt.NDArray[np.floating], places: Labels)
 def nearest(evidence: npt.NDArray[np.floating]) -> Labels:
     """The number of the node next to each evidence; the middle one where there is none."""
     place = np.rint((np.clip(evidence, NODES[0], NODES[-1]) - NODES[0]) / STEP)
-    return np.nan_to_num(place, nan=len(NODES) // 2).astype(np.int64)
+    found: Labels = np.nan_to_num(place, nan=len(NODES) // 2).astype(np.int64)
+    return found
 
 
 def fit_curve(
@@ -164,7 +165,7 @@ def fit_curve(
             pairs=0,
             places=np.zeros(len(evidence), np.int64),
             untied=blank,
-            covariance=np.linalg.inv(prior),
+            covariance=np.asarray(np.linalg.inv(prior), np.float64),
             variances=np.array([learnt.class_spread**2]),
         )
     nodes, seen = nearest(evidence), ~np.isnan(evidence)
@@ -182,7 +183,7 @@ def fit_curve(
     shared = answers / (1 + crowd * answers.sum(0))
     of_all = shared.sum(1, keepdims=True)
     heard = answers + of_row[:, None] * (of_all - shared)
-    beyond = float((wrong - expit(learnt.line(memorised, np.float64(evidence[rows])))).sum())
+    beyond = float((wrong - expit(learnt.line(memorised, evidence[rows].astype(np.float64)))).sum())
     deviations = _mode(line, heard, of_row[:, None] * ballast, prior)
     untied = _mode(line, of_all, blank[None], prior)
     knows = of_all.sum((0, 1)) * _information(expit(line + untied[0]))
@@ -194,7 +195,7 @@ def fit_curve(
         pairs=pairs,
         places=places,
         untied=untied[0],
-        covariance=np.linalg.inv(prior + np.diag(knows)),
+        covariance=np.asarray(np.linalg.inv(prior + np.diag(knows)), np.float64),
         variances=1 / (learnt.class_spread**-2.0 + of_pairs),
     )
 
@@ -250,25 +251,28 @@ def _mode(line: Doubles, answers: Doubles, ballast: Doubles, prior: Doubles) -> 
     count, wrong = answers.sum(0), answers[1]
     expected, instead = expit(line), np.minimum(count, ballast)
     mode = np.zeros_like(count)
-    for _ in range(_STEPS):  # Fisher scoring, by steps of at most 1
+    for _ in range(_STEPS):  # Newton's, by steps of at most 1
         p = expit(line + mode)
         q, moves = _answered(p), p * (1 - p)
         # An answer in place of an expected one pulls by how far it is from that, however far the
         # deviation has gone; further ones pull by how far they are from the deviation.
         beyond = wrong - (count - instead) * q - instead * _answered(expected)
-        pull = (1 - 2 * SLIPS) * moves / (q * (1 - q)) * beyond + ballast * (expected - p)
-        knows = (count - instead) * _information(p) + ballast * moves
+        steep = (1 - 2 * SLIPS) * moves / (q * (1 - q))
+        bends = -steep * (1 - 2 * p - steep * (1 - 2 * q)) * beyond
+        knows = (count - instead) * _information(p) + ballast * moves + np.maximum(bends, 0)
+        pull = steep * beyond + ballast * (expected - p)
         step = _solve(np.diag(prior) + knows, np.diag(prior, 1), pull - mode @ prior)
         largest = np.abs(step).max(1, keepdims=True)
         mode += step / np.maximum(largest, 1)
         if largest.max() <= _CONVERGED:
             break
-    return mode
+    found: Doubles = mode
+    return found
 
 
 def _answered(p: Doubles) -> Doubles:
     """P(an answer is "wrong"): reviewers slip too."""
-    return SLIPS + (1 - 2 * SLIPS) * p
+    return np.asarray(SLIPS + (1 - 2 * SLIPS) * p)
 
 
 def _information(p: Doubles) -> Doubles:
