@@ -139,6 +139,10 @@ def test_unsure_and_dropped_go_through_the_folder_the_tables_and_python(found, t
     columns = [(said[x]["checked_label"], said[x]["unsure_or_drop"]) for x in worst]
     assert columns == [(truth[worst[0]], None), (None, "unsure"), (None, "drop"), (None, None)]
     assert [said[x]["is_label_issue"] for x in worst] == [False, False, False, True]
+    weights = AuditFolder.open(found.folder).weights.to_pylist()
+    weight = {x["id"]: x["weight"] for x in weights}
+    assert [weight[x] for x in worst[:3:2]] == [weight[worst[0]], 0]
+    assert 0 < weight[worst[1]] < 1
     for fix in ("reviewed", "relabel", "weight"):
         export_cleaned(AuditFolder.open(found.folder), tmp_path / f"{fix}.npz", fix)
         with np.load(tmp_path / f"{fix}.npz") as clean:

@@ -177,7 +177,7 @@ def test_answers_without_a_class_do_not_make_a_measured_rate():
         del answers[row]
     waits = Findings.of(evidence, given, CLASSES, answers, first(sample, 100), {*rows, more})
     assert (waits.verified.waiting, waits.verified.gaps) == (20, 10)
-    assert "20 answers wait for 10 samples before them" in waits.verified.why
+    assert "waiting for 10 samples before them: 20 answers" in waits.verified.why
 
 
 def test_without_dropped_samples_what_is_left_is_the_rate_less_what_was_found():

@@ -65,21 +65,21 @@ class Verified:
         """The reasons why the rate is not measured, or not more exactly; empty without any.
 
         >>> Verified(enough=30, counted=10, unsure=2, waiting=5, gaps=3).why
-        '20 more classes measure the rate; 5 answers wait for 3 samples before them; 2 unsure \
-answers have no class: the interval takes them as wrong and as right'
+        '20 more classes measure the rate; waiting for 3 samples before them: 5 answers; without a \
+class, and taken as wrong and as right: 2 unsure'
         """
         words = []
         if self.missing:
-            words.append(f"{many(self.missing, 'more class', 'more classes')} measure the rate")
+            more = many(self.missing, "more class measures", "more classes measure")
+            words.append(f"{more} the rate")
         if self.waiting:
             words.append(
-                f"{many(self.waiting, 'answer')} wait for {many(self.gaps, 'sample')} before them"
+                f"waiting for {many(self.gaps, 'sample')} before them: "
+                f"{many(self.waiting, 'answer')}"
             )
         kinds = ((self.unsure, "unsure"), (self.dropped, "dropped"))
         if without := " and ".join(f"{n:,} {kind}" for n, kind in kinds if n):
-            words.append(
-                f"{without} answers have no class: the interval takes them as wrong and as right"
-            )
+            words.append(f"without a class, and taken as wrong and as right: {without}")
         return "; ".join(words)
 
     def as_json(self) -> dict[str, Any]:

@@ -318,6 +318,7 @@ class AuditFolder:
             for name in found.column_names[1:]:  # the first is the id
                 whole = whole.append_column(name, found.column(name))
         right = 1 - verdict.wrong_probability.astype(np.float64)
+        right[verdict.dropped] = 0  # no training counts what left the data set
         weights = pa.table({ID: pa.array(ids[:], pa.string()), "weight": right})
         text = json.dumps(audit.summary(), indent=2, default=str) + "\n"
         with self._writing():

@@ -90,7 +90,8 @@ def audit(
         Path | None,
         typer.Option(
             help="With --resume: labels that somebody checked, a CSV or Parquet file with the "
-            "columns id and checked_label, as abstain sample writes it, or JSON of Label Studio.",
+            "columns id and checked_label, as abstain sample writes it (unsure or drop go into the "
+            "column unsure_or_drop), or JSON of Label Studio.",
             rich_help_panel=RUN,
         ),
     ] = None,
