@@ -30,7 +30,7 @@ def test_texts_find_wrong_labels_that_numbers_cannot(source, caplog):
     planted = Recipe(epochs=6, warm_up=1, flip=0.15)
     joined = audit(source, planted)
     assert not caplog.text
-    assert "description, comment by small:" in joined.trained.encoder.seen_by
+    assert "description, comment by small:" in joined.trained.encoder.backbone_used
     alone = audit(source, planted, backbone="none")
     assert "texts of tickets are left out" in caplog.text
     assert "description, comment; backbone='small:wordllama'" in caplog.text

@@ -35,7 +35,7 @@ def test_sets_against_a_loop_over_pairs():
     neighbours = Index.of(rows).neighbours()
     found = near_duplicates(np.arange(len(rows)), np.zeros(len(rows), int), neighbours)
     pairs = slow(rows.astype(float), nearness(neighbours))
-    assert set(np.flatnonzero(found.found.is_issue)) == {i for i, _ in pairs}
+    assert set(np.flatnonzero(found.issues.is_issue)) == {i for i, _ in pairs}
     for i, j in pairs:
         assert found.group[i] == found.group[j] >= 0
 
@@ -46,7 +46,7 @@ def test_planted_copies_are_found_and_hardly_anything_else():
         np.arange(len(rows)), np.zeros(len(rows), int), Index.of(rows).neighbours()
     )
     wanted = {*range(12), *range(500, 512)}
-    got = set(np.flatnonzero(found.found.is_issue))
+    got = set(np.flatnonzero(found.issues.is_issue))
     assert wanted <= got
     assert len(got - wanted) <= 4
     assert all(found.group[k] == found.group[500 + k] for k in range(12))
@@ -69,7 +69,7 @@ def test_chance_makes_about_one_near_sample_in_any_dimension(columns):
     rows = np.random.default_rng(columns).random((2000, columns), dtype=np.float32)
     neighbours = Index.of(rows).neighbours()
     found = near_duplicates(np.arange(2000), np.zeros(2000, int), neighbours)
-    assert found.found.is_issue.sum() <= 8
+    assert found.issues.is_issue.sum() <= 8
     assert 0 < nearness(neighbours) <= NEAR
 
 
@@ -80,7 +80,7 @@ def test_identical_inputs_are_duplicates_whatever_their_features():
     given = np.zeros(len(rows), int)
     given[300] = 1
     found = near_duplicates(prints, given, Index.of(rows).neighbours())
-    assert found.found.score[7] == found.found.score[300] == 0
+    assert found.issues.score[7] == found.issues.score[300] == 0
     assert found.group[7] == found.group[300] >= 0
     assert found.differ[[7, 300]].all()
     assert found.differ.sum() == 2
@@ -101,7 +101,7 @@ def test_without_duplicates_there_are_no_sets():
 def test_a_sample_that_differs_from_identical_ones_is_the_least_like_a_duplicate():
     rows = np.ones((40, 3), np.float32)
     rows[0, 0] = 5
-    found = near_duplicates(np.arange(40), np.zeros(40, int), Index.of(rows).neighbours()).found
+    found = near_duplicates(np.arange(40), np.zeros(40, int), Index.of(rows).neighbours()).issues
     assert found.score[0] == pytest.approx(1, abs=0.01)
     assert not found.is_issue[0]
     assert (found.score[1:] == 0).all()

@@ -81,8 +81,8 @@ def test_by_which_backbone_texts_were_seen_is_said(here):
     rows = [f"{'a goal' if k % 2 else 'the bank'} {k},{k % 2}" for k in range(40)]
     (here / "news.csv").write_text("\n".join(["text,label", *rows]))
     output = run("news.csv", "--backbone", "small:wordllama", "--epochs", 2, "--out", "run")
-    assert re.search(r"seen by +small:wordllama, named\n", output), output
-    assert "seen by" not in run("blobs.npz", "--epochs", 2, "--out", "numbers")
+    assert re.search(r"backbone +small:wordllama, named\n", output), output
+    assert "backbone  " not in run("blobs.npz", "--epochs", 2, "--out", "numbers")
 
 
 def test_a_method_that_bets_says_how_much(here):

@@ -177,7 +177,7 @@ def test_an_audit_trains_all_epochs(source, backbone):
     found = audit(source, recipe(flip=0.2), backbone=backbone)
     assert found.trained.recipe.stop == "never"
     assert len(found.trained.history.epochs) == 3
-    assert "fine-tuned" in found.trained.encoder.seen_by
+    assert "fine-tuned" in found.trained.encoder.backbone_used
 
 
 def test_probabilities_of_a_fine_tuned_audit_are_by_the_backbone_as_it_was(source, backbone):
@@ -320,7 +320,7 @@ def test_a_text_encoder_moves_and_predicts_the_same_once_saved(encoder_of_texts,
     assert any("query" in name for name in moved)
     assert not any("pooler" in name for name in moved)  # features do not use it
     assert trained.recipe.augment == ()
-    assert trained.encoder.seen_by == f"{encoder_of_texts}, fine-tuned, named"
+    assert trained.encoder.backbone_used == f"{encoder_of_texts}, fine-tuned, named"
     texts = reviews()[0]
     here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
     assert here.predicted.tolist() == there.predicted.tolist()

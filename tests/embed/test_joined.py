@@ -43,7 +43,7 @@ def test_a_saved_encoder_gives_the_same(backbone, tmp_path):
     encoder = JoinedEncoder.fit(data, backbone, reason="named")
     encoder.save(tmp_path)
     again = load_any_encoder(tmp_path)
-    assert again.seen_by == "description, comment by small:wordllama, named"
+    assert again.backbone_used == "description, comment by small:wordllama, named"
     assert (again.columns, again.categories) == (encoder.columns, encoder.categories)
     assert torch.equal(again.encode(data), encoder.encode(data))
     assert again.input_shape == tuple(encoder.encode(data).shape[1:])

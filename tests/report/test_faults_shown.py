@@ -68,4 +68,4 @@ def test_what_was_not_looked_for_is_no_good_news():
     found = audit((photos, np.arange(40) % 2), recipe, backbone="none")
     assert list(not_looked_for(found)) == ["duplicates", "outliers", "groups"]
     page = render(found)
-    assert "Not looked for, or not in full: outliers (there are no features of the inputs" in page
+    assert "Skipped, in full or in part: outliers (there are no features of the inputs" in page

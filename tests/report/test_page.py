@@ -74,7 +74,7 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
         "By class",
         "Scores",
         "Training",
-        "What else was found",  # what was not looked for
+        "What else was found",  # what was skipped
         "What was done",
         "How to go on",
     ]

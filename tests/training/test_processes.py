@@ -69,7 +69,7 @@ def test_two_processes_train_the_weights_and_the_ledger_of_one(begun):
 
 def test_two_processes_see_by_one_backbone_though_each_finds_another_quicker():
     program = """
-from abstain.embed.choice import Choice
+from abstain.embed.choice import ChosenBackbone
 from abstain.data.source import Source
 from abstain.training import sources as prepared
 from abstain.training.processes import join_processes
@@ -77,7 +77,7 @@ from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
 from abstain.training.recipe import Recipe
 state = join_processes()
 own = ("small:wordllama", "small:minilm")[state.process_index]
-prepared.choose = lambda *_, **__: Choice(own, "the only one within 1s")
+prepared.choose = lambda *_, **__: ChosenBackbone(own, "the only one within 1s")
 sources = Source((["good", "bad"] * 5, [0, 1] * 5))
 found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1)
 assert found.backbone.name == recipe.backbone == "small:wordllama", own

@@ -241,7 +241,7 @@ def test_a_trial_that_fails_leaves_the_frozen_features(
     failing = backbone(SEEING, in_training=in_training)
     trained = train(photos, recipe(), backbone=failing, budget="10m", folder=tmp_path / "run")
     assert trained.finetuning.chosen == "frozen"
-    assert trained.finetuning.reason == f"tried in vain: {why}"
+    assert trained.finetuning.reason == f"fine-tuning failed: {why}"
     assert isinstance(trained.encoder, BackboneEncoder)
     assert not (tmp_path / "run" / "finetuned").exists()
 

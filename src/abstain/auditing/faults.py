@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from abstain.checks.check import ALL, NO_FEATURES, Checks, check
-from abstain.checks.found import Ints
+from abstain.checks.rules import Ints
 from abstain.data import LabeledData
 from abstain.embed.embedding import embed
 from abstain.embed.encoder import BackboneEncoder
@@ -24,7 +24,7 @@ LABELS = "labels"
 """The audit itself, which is always made."""
 QUICK = {"cpu": 50_000, "cuda": 500_000}
 """Samples up to which neighbours are found in tens of seconds, and their features fit in memory."""
-TOO_MANY = "neighbours of so many samples are not looked for by default"
+TOO_MANY = "neighbours of so many samples are skipped by default"
 
 
 def faults_of(

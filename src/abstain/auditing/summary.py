@@ -64,7 +64,7 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
     if audit.run:
         summary["method"] = audit.run.recipe.method
         summary["backbone"] = audit.run.recipe.backbone
-        summary["seen_by"] = audit.run.backbone
+        summary["backbone_used"] = audit.run.backbone
         summary["training"] = dict(audit.run.summary)
     if audit.detection and (planted := audit.planted) is not None:
         worst = int(planted[audit.order[: audit.budget]].sum())
@@ -73,7 +73,7 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
 
 
 def _found_else(checks: Checks | None) -> dict[str, Any] | None:
-    """How many samples have which other issue, and what was not looked for."""
+    """The number of samples with each other issue, and the checks that were skipped."""
     if checks is None:
         return None
     columns = [{"column": x.column, "skill": round(x.skill, 4)} for x in checks.giveaways]

@@ -1,4 +1,4 @@
-"""What else features and inputs tell of a data set, with the column names of cleanlab's Datalab.
+"""Data issues besides wrong labels, with the column names of cleanlab's Datalab.
 
 features ──▶ neighbours ──▶ duplicates, outliers
          └─▶ groups in which labels and model disagree (with evidence)

@@ -92,15 +92,15 @@ class Cells:
         """(N, k) the nearest among the neighbours of the neighbours; each row is its own, too."""
         k = min(k, index.shape[1] ** 2)
         # Small results kept between large temporary ones would scatter the memory, by gigabytes.
-        found = torch.empty((len(index), k), dtype=index.dtype, device=index.device)
+        nearest = torch.empty((len(index), k), dtype=index.dtype, device=index.device)
         step = max(1, _GATHERED[index.device.type] // (index.shape[1] ** 2 * self.rows.shape[1]))
         for begin in range(0, len(index), step):
             part = slice(begin, begin + step)
             others = index[index[part]].flatten(1)
             rows = self.rows.index_select(0, others.flatten()).view(*others.shape, -1)
             nearness = (rows @ self.rows[part, :, None])[:, :, 0] - self.halves[others]
-            found[part] = _top_distinct(others, nearness, k)
-        return found
+            nearest[part] = _top_distinct(others, nearness, k)
+        return nearest
 
 
 class _Best:
@@ -149,8 +149,8 @@ def k_means(rows: Tensor, cells: int, fitted: int) -> Tensor:
     part = rows[chosen.to(rows.device)]
     centres = part[:cells].clone()
     for _ in range(_ROUNDS):
-        own = nearest_cells(part, centres, 1)[:, 0]
-        members = _by_cell(own, cells)
+        cell = nearest_cells(part, centres, 1)[:, 0]
+        members = _by_cell(cell, cells)
         means = (
             part[x].mean(dim=0) if len(x) else centre
             for x, centre in zip(members, centres, strict=True)

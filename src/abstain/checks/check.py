@@ -1,4 +1,4 @@
-"""All checks of a data set in one call."""
+"""Every check of a data set in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from torch import Tensor
 from abstain.checks.classes import class_imbalance
 from abstain.checks.duplicates import between, near_duplicates, sets_of
 from abstain.checks.empty import empty
-from abstain.checks.found import Floats, Found, Ints, Mask
 from abstain.checks.giveaways import Giveaway, giveaways
 from abstain.checks.groups import weak_groups
 from abstain.checks.image_faults import Measures, image_issues, measure
 from abstain.checks.neighbours import NEIGHBOURS, Index, Neighbours, rows_of
 from abstain.checks.outliers import outliers
+from abstain.checks.rules import Floats, Ints, Issues, Mask
 from abstain.data import LabeledData
 from abstain.data.identity import fingerprints
 from abstain.data.readers.images import LazyImages
@@ -43,7 +43,7 @@ _SHOWN_IN_SET = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """What the checks found."""
+    """The result of all checks: columns by sample, and checks that were skipped."""
 
     columns: Mapping[str, npt.NDArray[Any]] = field(repr=False)
     """By name, (N,) each: `is_NAME_issue`, `NAME_score` and what belongs to them."""
@@ -54,7 +54,7 @@ class Checks:
 
     @property
     def issues(self) -> tuple[str, ...]:
-        """The names of the issues that were looked for."""
+        """Names of the issues that were checked."""
         flags = (x for x in self.columns if x.startswith("is_"))
         return tuple(x.removeprefix("is_").removesuffix("_issue") for x in flags)
 
@@ -64,12 +64,12 @@ class Checks:
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many samples have each issue."""
+        """The number of samples with each issue."""
         return {x: int(self.columns[f"is_{x}_issue"].sum()) for x in self.issues}
 
     @property
     def leakage(self) -> str | None:
-        """What it means that samples stand in the test set as well; None where none does."""
+        """A warning for samples that are in the test set as well; None if there are none."""
         if not (number := self.summary.get("test_duplicate", 0)):
             return None
         return (
@@ -82,7 +82,7 @@ class Checks:
         """Rows of samples that have an issue, the worst first."""
         if issue not in self.issues:
             raise AbstainError(
-                f"must be one that was looked for: {', '.join(self.issues) or 'none was'}, got "
+                f"must be one that was checked: {', '.join(self.issues) or 'none was'}, got "
                 f"{issue!r}{did_you_mean(issue, self.issues)}",
                 argument="issue",
             )
@@ -96,7 +96,7 @@ class Checks:
         return sets_of(self.columns["near_duplicate_set"])
 
     def table(self, ids: Sequence[str]) -> "pa.Table":
-        """All columns with the ids of the samples, in their order.
+        """A table of all columns with the ids of the samples, in their order.
 
         `near_duplicate_sets` are the ids of at most ten others of a sample's set.
         """
@@ -132,9 +132,9 @@ def check(
         data: The samples. Where a model sees other inputs than a person, the latter are checked.
         features: (N, columns), finite: of a backbone, or a table as it is encoded.
         given: (N,) given labels; those of the data by default.
-        evidence: Of an audit; without, no weak groups are looked for.
+        evidence: Of an audit; without, weak groups are skipped.
         checks: Names out of `ALL`.
-        test: A test set and its features, in which duplicates are looked for too.
+        test: A test set and its features, in which duplicates are sought too.
         flagged: (N,) labels that are probably wrong: no column needs to predict these.
         without: Where there are no features, why.
         prints: (N,) fingerprints of the samples, if they were taken already.
@@ -169,12 +169,12 @@ def check(
 
 
 class _CannotError(Exception):
-    """Why a check cannot be made."""
+    """The reason to skip a check."""
 
 
 @dataclass
 class _Asked:
-    """What is checked, and what several checks need."""
+    """The data to check, and intermediate results that several checks share."""
 
     data: LabeledData
     given: Ints
@@ -215,15 +215,15 @@ class _Asked:
 
     @property
     def blank(self) -> Mask:
-        """What holds nothing; of images only what is there and has one shade."""
+        """Samples that hold nothing; images that are there and have one shade."""
         if self.shown.kind == "image":
             blank: Mask = self.measures.contrast == 0
             return blank
         return empty(self.shown).is_issue
 
 
-def _issue(name: str, found: Found) -> Columns:
-    return {f"is_{name}_issue": found.is_issue, f"{name}_score": found.score}
+def _issue(name: str, issues: Issues) -> Columns:
+    return {f"is_{name}_issue": issues.is_issue, f"{name}_score": issues.score}
 
 
 def _duplicates(asked: _Asked) -> Columns:
@@ -233,25 +233,25 @@ def _duplicates(asked: _Asked) -> Columns:
         neighbours: Neighbours | None = asked.neighbours
     except _CannotError as why:
         neighbours = None
-        asked.skipped["duplicates"] = f"only identical inputs were looked for, as {why}"
+        asked.skipped["duplicates"] = f"only identical inputs were compared, as {why}"
     try:
         blank: Mask | None = asked.blank
     except DataError:  # what is only shown need not be there
         blank = None
     near = near_duplicates(prints, asked.given, neighbours, blank)
-    columns = _issue("near_duplicate", near.found)
+    columns = _issue("near_duplicate", near.issues)
     columns["near_duplicate_set"] = near.group
     if neighbours is not None:
         columns["distance_to_nearest_neighbor"] = neighbours.distance[:, 0]
-    score = np.where(near.differ, near.found.score, np.float32(1))
-    columns |= _issue("conflicting_duplicate", Found(near.differ, score))
+    score = np.where(near.differ, near.issues.score, np.float32(1))
+    columns |= _issue("conflicting_duplicate", Issues(near.differ, score))
     if asked.test is not None:
         test, features = asked.test
         from_test = None
         if neighbours is not None and features is not None:
             from_test = asked.index.nearest_to(rows_of(features))
-        found, partner = between(prints, fingerprints(test), neighbours, from_test, blank)
-        columns |= _issue("test_duplicate", found)
+        issues, partner = between(prints, fingerprints(test), neighbours, from_test, blank)
+        columns |= _issue("test_duplicate", issues)
         names = [str(test.ids[k]) if k >= 0 else "" for k in partner]
         columns["test_duplicate_id"] = np.array(names, dtype=object)
     return columns
@@ -269,7 +269,7 @@ def _groups(asked: _Asked) -> Columns:
     if asked.evidence is None:
         raise _CannotError("there is no evidence from a model")
     weak = weak_groups(asked.index.rows, asked.evidence.log_odds < 0)
-    return {**_issue("underperforming_group", weak.found), "underperforming_group": weak.group}
+    return {**_issue("underperforming_group", weak.issues), "underperforming_group": weak.group}
 
 
 def _images(asked: _Asked) -> Columns:
@@ -282,8 +282,8 @@ def _images(asked: _Asked) -> Columns:
         asked.skipped["odd sizes of images"] = why
     if scaled:
         asked.skipped["blurry images"] = "they were scaled when read, which blurs or sharpens"
-    found = image_issues(asked.measures, own_size=own_size)
-    columns = [_issue(name, x) for name, x in found if not (scaled and name == "blurry")]
+    issues = image_issues(asked.measures, own_size=own_size)
+    columns = [_issue(name, x) for name, x in issues if not (scaled and name == "blurry")]
     return {name: x for part in columns for name, x in part.items()}
 
 

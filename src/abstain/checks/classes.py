@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from abstain.checks.found import Found, Ints
+from abstain.checks.rules import Ints, Issues
 
 RARE = 0.1
 """Of an even share."""
 
 
-def class_imbalance(given: Ints) -> Found:
+def class_imbalance(given: Ints) -> Issues:
     """Samples of classes with less than a tenth of an even share; the score is that share.
 
     >>> found = class_imbalance(np.repeat([0, 1, 2], [60, 38, 2]))
@@ -18,4 +18,4 @@ def class_imbalance(given: Ints) -> Found:
     counts = np.bincount(given)
     share = counts * (counts > 0).sum() / len(given)
     score = np.minimum(share, 1)[given]
-    return Found(score < RARE, score.astype(np.float32))
+    return Issues(score < RARE, score.astype(np.float32))

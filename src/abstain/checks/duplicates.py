@@ -7,8 +7,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from abstain.checks.found import Found, Ints, Mask, below
 from abstain.checks.neighbours import Neighbours
+from abstain.checks.rules import Ints, Issues, Mask, below
 
 NEAR = 0.5
 """A pair is near where its distance is below this part of that to the tenth neighbour, at most."""
@@ -20,9 +20,9 @@ _FAR = 1e9
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Which samples have near duplicates, and which belong together."""
+    """Samples with near duplicates, and their sets."""
 
-    found: Found
+    issues: Issues
     group: Ints
     """(N,) the set that a sample belongs to, from 0; −1 for none."""
     differ: Mask
@@ -59,7 +59,7 @@ def near_duplicates(
         empty: (N,) inputs that hold nothing, which are no duplicates of each other.
 
     >>> found = near_duplicates(np.array([7, 8, 7, 9]), np.array([0, 1, 1, 0]))
-    >>> found.group.tolist(), found.differ.tolist(), found.found.score.tolist()
+    >>> found.group.tolist(), found.differ.tolist(), found.issues.score.tolist()
     ([0, -1, 0, -1], [True, False, True, False], [0.0, 1.0, 0.0, 1.0])
     """
     size = len(prints)
@@ -67,7 +67,7 @@ def near_duplicates(
     kept = np.ones(size, bool) if empty is None else ~empty
     same = kept & (np.bincount(number)[number] > 1)
     left, right = np.flatnonzero(same), first[number[same]]
-    found = Found(same, np.where(same, 0, 1).astype(np.float32))
+    issues = Issues(same, np.where(same, 0, 1).astype(np.float32))
     if neighbours is not None:
         both = kept[:, None] & kept[neighbours.index]
         ratio = np.where(both, ratios(neighbours, neighbours), _FAR)
@@ -78,12 +78,12 @@ def near_duplicates(
         best = np.where(same, 0, ratio.min(axis=1))
         # A neighbour of a sample need not have that one among its own.
         np.minimum.at(best, neighbours.index.ravel(), ratio.ravel())
-        found = below(np.minimum(best, _FAR), near)
+        issues = below(np.minimum(best, _FAR), near)
     links = coo_array((np.ones(len(left), bool), (left, right)), (size, size))
     _, component = connected_components(links, directed=False)
     group = np.full(size, -1)
-    _, group[found.is_issue] = np.unique(component[found.is_issue], return_inverse=True)
-    return NearDuplicates(found, group, _differ(group, given))
+    _, group[issues.is_issue] = np.unique(component[issues.is_issue], return_inverse=True)
+    return NearDuplicates(issues, group, _differ(group, given))
 
 
 def between(
@@ -92,7 +92,7 @@ def between(
     own: Neighbours | None = None,
     from_test: Neighbours | None = None,
     empty: Mask | None = None,
-) -> tuple[Found, Ints]:
+) -> tuple[Issues, Ints]:
     """Samples with a near duplicate in a test set, and its row there (−1 for none).
 
     Args:
@@ -114,13 +114,13 @@ def between(
         ratio[rows], partner[rows] = every.ravel()[order], order // every.shape[1]
         near = nearness(own)
     known, first = np.unique(test_prints, return_index=True)
-    place = np.searchsorted(known, prints).clip(max=len(known) - 1)
-    same = known[place] == prints
-    ratio[same], partner[same] = 0, first[place[same]]
+    match = np.searchsorted(known, prints).clip(max=len(known) - 1)
+    same = known[match] == prints
+    ratio[same], partner[same] = 0, first[match[same]]
     if empty is not None:
         ratio[empty] = _FAR
-    found = below(np.minimum(ratio, _FAR), near)
-    return found, np.where(found.is_issue, partner, -1)
+    issues = below(np.minimum(ratio, _FAR), near)
+    return issues, np.where(issues.is_issue, partner, -1)
 
 
 def nearness(neighbours: Neighbours) -> float:

@@ -3,13 +3,13 @@
 import numpy as np
 import torch
 
-from abstain.checks.found import Floats, Found
 from abstain.checks.image_faults import Measures
+from abstain.checks.rules import Floats, Issues
 from abstain.data import LabeledData
 from abstain.data.inputs import BLOCK, blocks, take
 
 
-def empty(data: LabeledData, measures: Measures | None = None) -> Found:
+def empty(data: LabeledData, measures: Measures | None = None) -> Issues:
     """Inputs that hold nothing; the score is the part of a row that has values, else 0 or 1.
 
     Args:
@@ -22,7 +22,7 @@ def empty(data: LabeledData, measures: Measures | None = None) -> Found:
     [False, True]
     """
     score = _filled(data, measures)
-    return Found(score == 0, score)
+    return Issues(score == 0, score)
 
 
 def _filled(data: LabeledData, measures: Measures | None) -> Floats:

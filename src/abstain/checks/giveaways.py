@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.checks.found import Floats, Ints, Mask
+from abstain.checks.rules import Floats, Ints, Mask
 from abstain.data import Inputs
 from abstain.data.inputs import take
 from abstain.support.optional import require
@@ -61,7 +61,7 @@ def giveaways(
     guess = 1 - np.bincount(labels[half:]).max() / len(labels[half:])
     if guess == 0:
         return ()
-    found = []
+    by_skill = []
     # A tree for each of a thousand columns takes longer than all other checks.
     roughly = 1 - _errors_by_nearest(values, torch.from_numpy(labels), half) / guess
     for number in np.flatnonzero(roughly >= _ROUGHLY):
@@ -75,8 +75,8 @@ def giveaways(
         predicted = model.predict(column[half:, None])
         skill = float(1 - (predicted != labels[half:]).mean() / guess)
         if skill >= GIVEN_AWAY:
-            found.append(Giveaway(columns[number] if columns else str(number), round(skill, 4)))
-    return tuple(sorted(found, key=lambda x: -x.skill))
+            by_skill.append(Giveaway(columns[number] if columns else str(number), round(skill, 4)))
+    return tuple(sorted(by_skill, key=lambda x: -x.skill))
 
 
 def _errors_by_nearest(values: Tensor, labels: Tensor, half: int) -> Floats:

@@ -7,7 +7,7 @@ import torch
 from scipy.special import bdtrc
 
 from abstain.checks.cells import k_means, nearest_cells
-from abstain.checks.found import Floats, Found, Ints, Mask
+from abstain.checks.rules import Floats, Ints, Issues, Mask
 
 _SAMPLES, _MOST = 100, 100
 """Samples per cluster on average, where there are fewer than so many clusters."""
@@ -23,7 +23,7 @@ _TIMES = 2
 class Groups:
     """Clusters, and which of them are weak."""
 
-    found: Found
+    issues: Issues
     """The score is the agreement in the group over that elsewhere, at most 1."""
     group: Ints
     """(N,) the cluster of each sample."""
@@ -49,4 +49,4 @@ def weak_groups(rows: Floats, disagrees: Mask) -> Groups:
     weak = (rate > _TIMES * elsewhere) & (chance < _LEVEL / clusters)
     agreement = np.divide(1 - rate, 1 - elsewhere, out=np.ones(clusters), where=elsewhere < 1)
     score = np.clip(agreement, 0, 1)[group]
-    return Groups(Found(weak[group], score.astype(np.float32)), group)
+    return Groups(Issues(weak[group], score.astype(np.float32)), group)

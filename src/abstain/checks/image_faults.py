@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from abstain.checks.found import Floats, Found, low, odd
+from abstain.checks.rules import Floats, Issues, low, odd
 from abstain.data import Inputs
 from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
@@ -27,7 +27,7 @@ _BATCH, _FILES = 256, 32
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured of each of N images; NaN where an image is missing."""
+    """Measures of each of N images; NaN where an image is missing."""
 
     brightness: Floats
     """Of the brightest hundredth of the pixels, from 0 to 1."""
@@ -60,7 +60,7 @@ def measure(inputs: Inputs) -> Measures:
     return _measure(inputs, torch.device("cpu"))
 
 
-def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, Found]]:
+def image_issues(measures: Measures, *, own_size: bool) -> Iterator[tuple[str, Issues]]:
     """Every issue with its name: what is a third of the usual, or three times as much.
 
     Args:
@@ -96,24 +96,24 @@ def _measure(inputs: Inputs, device: torch.device) -> Measures:
 def _measured_files(
     images: LazyImages, rows: range, decoders: Decoders, device: torch.device
 ) -> Measures:
-    """Of images that are not in memory, those of one size at once."""
-    found = {x.name: np.full(len(rows), np.nan, np.float32) for x in fields(Measures)}
+    """Measure images that are not in memory, those of one size at once."""
+    measures = {x.name: np.full(len(rows), np.nan, np.float32) for x in fields(Measures)}
     of_size: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         with suppress(Exception):  # what is only shown may be missing, broken or too large to open
             of_size.setdefault(images.size(row), []).append(row)
-    for (height, width), own in of_size.items():
+    for (height, width), same_size in of_size.items():
         scaled = replace(images, channels=1, resize=_scaled_size(height, width))
         try:
-            pixels = decoders.images(scaled, own)
+            pixels = decoders.images(scaled, same_size)
         except DataError:  # one of them breaks off behind its header
-            if not (own := [row for row in own if _can_be_read(scaled, row)]):
+            if not (same_size := [row for row in same_size if _can_be_read(scaled, row)]):
                 continue
-            pixels = decoders.images(scaled, own)
+            pixels = decoders.images(scaled, same_size)
         measured = _measured(pixels.to(device).float() / 255, (height, width))
-        for name, values in found.items():
-            values[[row - rows.start for row in own]] = getattr(measured, name)
-    return Measures(**found)
+        for name, values in measures.items():
+            values[[row - rows.start for row in same_size]] = getattr(measured, name)
+    return Measures(**measures)
 
 
 def _can_be_read(images: LazyImages, row: int) -> bool:
@@ -137,7 +137,7 @@ def _joined(parts: Sequence[Measures]) -> Measures:
 
 
 def _scale(inputs: Inputs) -> Callable[[Tensor], Tensor]:
-    """To 0 … 1; images given as floats by the range of the first ones."""
+    """Scale to 0 … 1; images given as floats by the range of the first ones."""
     first = inputs[:_BATCH] if isinstance(inputs, Tensor) else torch.as_tensor(inputs[0])
     if not first.is_floating_point():
         return lambda images: images.float() / 255
@@ -147,7 +147,7 @@ def _scale(inputs: Inputs) -> Callable[[Tensor], Tensor]:
 
 
 def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
-    """Of images (B, channels, height, width) from 0 to 1."""
+    """Measure images (B, channels, height, width) from 0 to 1."""
     count = len(images)
     height, width = size or images.shape[2:]
     grey = images.mean(dim=1, keepdim=True)
@@ -164,14 +164,14 @@ def _measured(images: Tensor, size: tuple[int, int] | None = None) -> Measures:
     levels = level + _LEVELS * torch.arange(count, device=flat.device)[:, None]
     share = torch.bincount(levels.flatten(), minlength=_LEVELS * count).view(count, -1)
     entropy = -torch.special.xlogy(share / flat.shape[1], share / flat.shape[1]).sum(1)
-    found = {
+    measures = {
         "brightness": flat.kthvalue(rank, dim=1).values,
         "sharpness": (laplacian / contrast).where(contrast > 0, torch.nan),
         "information": (entropy / np.log(2)).abs(),
         "contrast": contrast,
     }
     return Measures(
-        **{name: values.cpu().numpy() for name, values in found.items()},
+        **{name: values.cpu().numpy() for name, values in measures.items()},
         height=np.full(count, height, np.float32),
         width=np.full(count, width, np.float32),
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from abstain.checks.cells import PRODUCTS, Cells
-from abstain.checks.found import Floats, Ints
+from abstain.checks.rules import Floats, Ints
 from abstain.data.inputs import all_finite
 from abstain.embed.store.shards import Features
 from abstain.errors import AbstainError
@@ -81,11 +81,11 @@ class Index:
 
     @classmethod
     def of(cls, rows: Floats, device: torch.device | None = None) -> "Index":
-        """By what is quick for so many rows."""
+        """Index rows on a GPU if there is one."""
         return cls(rows, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
     def neighbours(self, k: int = NEIGHBOURS) -> Neighbours:
-        """Of each row, the nearest others.
+        """Find the nearest others of each row.
 
         >>> found = Index.of(torch.tensor([[0.0], [1.0], [3.0]]).numpy()).neighbours(1)
         >>> found.index.tolist(), found.distance.tolist()
@@ -94,7 +94,7 @@ class Index:
         return self._nearest(None, k)
 
     def nearest_to(self, queries: Floats, k: int = NEIGHBOURS) -> Neighbours:
-        """Of each query, the nearest rows."""
+        """Find the nearest rows of each query."""
         return self._nearest(queries, min(k, len(self.rows)))
 
     def _nearest(self, queries: Floats | None, k: int) -> Neighbours:
@@ -104,7 +104,7 @@ class Index:
         except torch.OutOfMemoryError:
             if self._device.type == "cpu":
                 raise
-        _log.warning("the GPU has too little memory: neighbours are looked for on the CPU")
+        _log.warning("the GPU has too little memory: neighbours are computed on the CPU")
         self._device, self._search = torch.device("cpu"), None
         torch.cuda.empty_cache()
         return self._nearest(queries, k)
@@ -121,7 +121,7 @@ class _Search:
         self.candidates = (_All if size <= ALL_UP_TO[device] else Cells)(self._leading(rows))
 
     def nearest(self, queries: Floats | None, k: int) -> Neighbours:
-        """Of each query; without, of each row the nearest others."""
+        """Find the nearest rows of each query; without queries, the nearest others of each row."""
         if queries is None:
             own = torch.arange(len(self.rows), device=self.rows.device)
             found = self.candidates.nearest(self.candidates.rows, k + 1)

@@ -1,10 +1,10 @@
 """Outliers: samples that are far from all others."""
 
-from abstain.checks.found import Found, far_out
 from abstain.checks.neighbours import Neighbours
+from abstain.checks.rules import Issues, far_out
 
 
-def outliers(neighbours: Neighbours) -> Found:
+def outliers(neighbours: Neighbours) -> Issues:
     """Samples whose mean squared distance to their neighbours is far out among those of all.
 
     The rule is that of cleanlab's Datalab: on the unit sphere the square is twice the cosine

@@ -235,7 +235,7 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     expected = verdict.verdict.expected_wrong(verdict.budget)
     lines = {}
     if verdict.run and verdict.run.backbone:
-        lines["seen by"] = verdict.run.backbone
+        lines["backbone"] = verdict.run.backbone
     if verdict.run and verdict.run.finetuning:
         lines["fine-tuning"] = verdict.run.finetuning
     lines |= {
@@ -259,15 +259,13 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
         lines["other issues (in issues.parquet)"] = ", ".join(others)
     if verdict.checks and (names := verdict.checks.unchecked()):
-        lines["not looked for, for want of features"] = _near(names)
+        lines["skipped: no features"] = _near(names)
     if verdict.checks and (names := verdict.checks.unchecked(TOO_MANY)):
-        lines["not looked for among so many samples"] = (
-            f"{_near(names)}: --check {','.join(names)} does it"
-        )
+        lines["skipped: too many samples"] = f"{_near(names)}: --check {','.join(names)} does it"
     skipped = verdict.checks.skipped if verdict.checks else {}
     shown = verdict.checks.unchecked() if verdict.checks else ()
-    if vain := [f"{x}: {skipped[x]}" for x in asked if x in skipped and x not in shown]:
-        lines["not looked for"] = ", ".join(vain)  # who did not ask does not miss it
+    if others := [f"{x}: {skipped[x]}" for x in asked if x in skipped and x not in shown]:
+        lines["skipped"] = ", ".join(others)  # who did not ask does not miss it
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
     planted = None if known else verdict.planted

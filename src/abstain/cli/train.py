@@ -300,8 +300,10 @@ def _train(
         return
     console = Console(highlight=False)
     console.print(f"Done: {trained.outcome}.", soft_wrap=True)
-    if trained.encoder.seen_by:
-        console.print(f"  {'seen by':<42} {trained.encoder.seen_by}", soft_wrap=True, markup=False)
+    if trained.encoder.backbone_used:
+        console.print(
+            f"  {'backbone':<42} {trained.encoder.backbone_used}", soft_wrap=True, markup=False
+        )
     bets = trained.recipe.loss == "gamblers"  # other losses have no reserve
     for name, text in _FIGURES.items():
         if name in summary and (bets or name != "stake"):

@@ -76,7 +76,7 @@ def write_entry(path: Path, data: LabeledData) -> None:
         ids = [data.ids.total, data.ids.prefix, data.ids.width]
     else:
         tensors |= _packed("ids", data.ids)
-    about = {
+    entry = {
         "classes": data.classes,
         "kind": data.kind,
         "name": data.name,
@@ -85,7 +85,7 @@ def write_entry(path: Path, data: LabeledData) -> None:
         "scaled": data.scaled,
         "columns": data.columns,
     }
-    _write(path, tensors, {"abstain": json.dumps(about)})
+    _write(path, tensors, {"abstain": json.dumps(entry)})
 
 
 def read_entry(path: Path) -> LabeledData | None:
@@ -96,23 +96,23 @@ def read_entry(path: Path) -> LabeledData | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["abstain"])
+            entry = json.loads(file.metadata()["abstain"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         _log.warning("cache entry %s is damaged and will be built again: %s", path, error)
         return None
-    ids = NumberedIds(*about["ids"]) if about["ids"] else _unpacked("ids", tensors)
+    ids = NumberedIds(*entry["ids"]) if entry["ids"] else _unpacked("ids", tensors)
     inputs = tensors["inputs"] if "inputs" in tensors else _unpacked("inputs", tensors)
     return LabeledData(
         inputs=inputs,
         given=tensors["given"],
-        classes=tuple(about["classes"]),
+        classes=tuple(entry["classes"]),
         ids=ids,
-        kind=about["kind"],
-        name=about["name"],
-        skipped=tuple(about["skipped"]),
-        scaled=about.get("scaled", False),  # not in entries of earlier versions
-        columns=tuple(about["columns"]),
+        kind=entry["kind"],
+        name=entry["name"],
+        skipped=tuple(entry["skipped"]),
+        scaled=entry.get("scaled", False),  # not in entries of earlier versions
+        columns=tuple(entry["columns"]),
     )
 
 

@@ -27,12 +27,12 @@ class Labels:
 
 
 def no_labels(count: int) -> Tensor:
-    """What `given` is where a source was read without labels: −1 for each sample."""
+    """The `given` of a source that was read without labels: −1 for each sample."""
     return torch.full((count,), -1)
 
 
 def with_labels(data: LabeledData, values: RawLabels | None, *, where: str) -> LabeledData:
-    """The same data with labels; None leaves them without.
+    """Add labels to data; None leaves them without.
 
     Args:
         data: without labels; its classes are those that the source names itself, or ().
@@ -114,11 +114,11 @@ def align_labels(
                 f"got {some(unknown)}{near}"
             )
         strange = torch.tensor([name in unknown for name in labels.classes])[labels.given]
-        found = [ids[row] for row in strange.nonzero().flatten().tolist()]
+        foreign = [ids[row] for row in strange.nonzero().flatten().tolist()]
         raise DataError(
             f"{where} must hold only classes of the training data ({some(list(classes), 10)}), got "
-            f"{some(unknown)}, which these do not have, for {many(len(found), 'sample')}: "
-            f"{some(found)}; leave out what is of no class that can be predicted{near}"
+            f"{some(unknown)}, which these do not have, for {many(len(foreign), 'sample')}: "
+            f"{some(foreign)}; leave out what is of no class that can be predicted{near}"
         )
     table = torch.tensor([index.get(name, -1) for name in labels.classes], dtype=torch.int64)
     return Labels(table[labels.given], tuple(classes))
@@ -199,12 +199,12 @@ def _as_texts(values: RawLabels, where: str) -> list[str]:
 
 
 def _text(label: object) -> str:
-    """As people read it: HDF5 and NumPy may hold texts as bytes."""
+    """Decode a text that HDF5 or NumPy holds as bytes."""
     return label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else str(label)
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, pandas' NA or an empty text; the text "None" is a name like any other."""
+    """Whether a label is None, NaN, pandas' NA or empty; the text "None" is a name as others."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or str(value) in {"nan", "<NA>", "NaT"}

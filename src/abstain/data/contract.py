@@ -1,4 +1,4 @@
-"""What every source delivers: inputs, given labels, class names and an id per sample."""
+"""The contract of all sources: inputs, given labels, class names and an id per sample."""
 
 import math
 from collections import Counter
@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["image", "table", "text"]
 
 
 class Inputs(Protocol):
-    """What can stand in `LabeledData.inputs`: a tensor, texts, or something that decodes lazily."""
+    """The type of `LabeledData.inputs`: a tensor, texts, or something that decodes lazily."""
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -96,7 +96,7 @@ class LabeledData:
             raise DataError(f"inputs, given and ids must have one length, got {sizes}")
 
     def __repr__(self) -> str:
-        """In a line: a notebook would print every sample."""
+        """Summarise in a line: a notebook would print every sample."""
         return (
             f"<LabeledData {self.name}: {many(len(self), 'sample')} of "
             f"{many(self.num_classes, 'class', 'classes')}, "
@@ -181,7 +181,7 @@ class LabeledData:
 
     @property
     def num_classes(self) -> int:
-        """How many classes the labels can name."""
+        """The number of classes that labels can name."""
         return len(self.classes)
 
 
@@ -232,7 +232,7 @@ def check_unique(ids: Sequence[str], name: str) -> None:
 
 
 def is_utf8(text: str) -> bool:
-    """Not so where it has halves of surrogate pairs, as names of files may, and cut emoji."""
+    """Whether a text can be written: names of files and cut emoji may hold half a pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -42,12 +42,12 @@ def are_numbers(features: object) -> bool:
 
 
 def name_of(features: object) -> str:
-    """What errors call features that are numbers: their file, or that they are in memory."""
+    """Name features that are numbers for an error: by their file, or as "in memory"."""
     return os.fspath(features) if is_feature_file(features) else "in memory"
 
 
 def with_features(data: LabeledData, features: object) -> LabeledData:
-    """The same samples and labels with other inputs, a row of numbers for each; shown as before.
+    """Replace the inputs by a row of numbers for each sample; samples are shown as before.
 
     Args:
         data: what the features are of, in its order.

@@ -1,4 +1,4 @@
-"""Which options apply to which sources; the others are refused rather than ignored."""
+"""Options that apply to each form of source; the others are refused rather than ignored."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _OPTIONS = ("label", "features", "ignore", "data_dir", *_IMAGE_OPTIONS)
 class _Form:
     """A form that sources have."""
 
-    about: str
+    description: str
     takes: tuple[str, ...]
 
 
@@ -50,7 +50,8 @@ known, got 'stars'
     for name in _given(options):
         if name not in form.takes:
             raise DataError(
-                f"must be left out for {_name(source)}, {form.about}, got {_shown(options[name])}",
+                f"must be left out for {_name(source)}, {form.description}, "
+                f"got {_shown(options[name])}",
                 argument=name,
             )
 

@@ -10,7 +10,7 @@ _SENTENCE = 3
 
 
 def most_categories(rows: int) -> int:
-    """How many different texts count as categories: 256, or as many as can stand in two rows each.
+    """The most texts that count as categories: 256, or as many as can stand in two rows each.
 
     >>> most_categories(100), most_categories(100_000)
     (50, 256)

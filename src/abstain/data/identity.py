@@ -1,4 +1,4 @@
-"""All fingerprints: of files, of samples, of a data set and of weights.
+"""Fingerprints of files, of samples, of a data set and of weights.
 
 Goes in: what is to be known again. Comes out: a digest that is the same where its content is, on
 any machine. Caches go by them, a run that is resumed checks them, and duplicates are found by them.
@@ -56,8 +56,8 @@ def sample_digests(data: LabeledData, rows: range) -> bytes:
     """
     noted = getattr(data.inputs, "digests", None)  # as lazy images have them
     if noted is not None:
-        found: bytes = noted(rows)
-        return found
+        all_digests: bytes = noted(rows)
+        return all_digests
     return b"".join(map(digest, contents(data, rows)))
 
 
@@ -94,14 +94,14 @@ def fingerprints(data: LabeledData) -> npt.NDArray[np.int64]:
     starts = range(0, len(data), _HASHED)
     if hasattr(data.inputs, "digests"):  # files are read without Python's lock
         with ThreadPoolExecutor() as threads:
-            found = b"".join(threads.map(digests, starts))
+            all_digests = b"".join(threads.map(digests, starts))
     else:
-        found = b"".join(map(digests, starts))
-    return np.frombuffer(found, dtype=np.int64)[::2].copy()
+        all_digests = b"".join(map(digests, starts))
+    return np.frombuffer(all_digests, dtype=np.int64)[::2].copy()
 
 
 def contents(data: LabeledData, rows: range) -> Iterator[bytes | memoryview]:
-    """What each of some samples in a row is, in bytes; images that are decoded lazily by file."""
+    """Yield the bytes of some samples in a row; of images decoded lazily those of their files."""
     inputs = data.inputs
     encoded = getattr(inputs, "encoded", None)  # as lazy images have it
     if encoded is not None:

@@ -34,7 +34,7 @@ class LazyRows(ABC):
         return self.as_tensor([index])[0]
 
     def __getitems__(self, indices: Sequence[int], /) -> list[Tensor]:
-        """As a torch DataLoader asks for them."""
+        """Several samples at once, as a torch DataLoader asks for them."""
         return list(self.as_tensor(indices))
 
 

@@ -19,7 +19,7 @@ from abstain.data.readers.image_folder import read_folder
 from abstain.data.readers.images import SUFFIXES as IMAGE_SUFFIXES
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, pick, split_folders, table_files
 from abstain.data.readers.tabular import read_files, source_name
-from abstain.data.reading import MEMORY_BUDGET, Options
+from abstain.data.reading import MEMORY_BUDGET, ReadOptions
 from abstain.data.weights import is_weight_file, read_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, some
@@ -88,7 +88,7 @@ def load(
     (4, ('a', 'b'), [0, 1, 0, 1])
     """
     has_numbers = are_numbers(features)
-    options = Options(
+    options = ReadOptions(
         split=canonical(split),
         label=None if label is None else _column("label", label),
         features=None if has_numbers else _columns("features", features),
@@ -147,9 +147,9 @@ def splits(source: object) -> tuple[str, ...]:
     return npz_splits(path) if path.suffix == ".npz" and path.exists() else ("train",)
 
 
-def _ordered(found: dict[str, object] | dict[str, Path] | dict[str, list[Path]]) -> tuple[str, ...]:
+def _ordered(names: Iterable[str]) -> tuple[str, ...]:
     order = ("train", "validation", "test")
-    return tuple(sorted(found, key=lambda name: order.index(name) if name in order else 9))
+    return tuple(sorted(names, key=lambda name: order.index(name) if name in order else 9))
 
 
 def _is_name(source: object) -> bool:
@@ -184,7 +184,7 @@ def _column(argument: str, name: object) -> str:
     )
 
 
-def _read_named(source: object, options: Options) -> LabeledData:
+def _read_named(source: object, options: ReadOptions) -> LabeledData:
     if isinstance(source, str):
         if source.startswith("hf:"):
             from abstain.data.readers.hub import read_hub
@@ -200,7 +200,7 @@ def _read_named(source: object, options: Options) -> LabeledData:
     return _read_file(path, options)
 
 
-def _read_directory(path: Path, options: Options) -> LabeledData:
+def _read_directory(path: Path, options: ReadOptions) -> LabeledData:
     tables = table_files(path)
     if tables and not split_folders(path):
         files = tables[pick(options.split, tables, path)]
@@ -208,7 +208,7 @@ def _read_directory(path: Path, options: Options) -> LabeledData:
     return read_folder(path, options)
 
 
-def _read_file(path: Path, options: Options) -> LabeledData:
+def _read_file(path: Path, options: ReadOptions) -> LabeledData:
     suffix = path.suffix.lower()
     if suffix == ".npz":
         from abstain.data.readers.arrays import read_npz
@@ -226,7 +226,7 @@ def _read_file(path: Path, options: Options) -> LabeledData:
     return read_files([path], options, name=source_name(path))
 
 
-def _read_object(source: object, options: Options) -> LabeledData:
+def _read_object(source: object, options: ReadOptions) -> LabeledData:
     """Data that are already in memory, by their type."""
     from abstain.data.readers.arrays import read_arrays, read_frame, read_pair
 

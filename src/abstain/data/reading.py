@@ -1,4 +1,4 @@
-"""How a source is to be read: the options that every reader gets."""
+"""Options of reading that every reader gets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LARGEST = 4096  # pixels a side: an image of more would take gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ReadOptions:
     """The options of `load`, apart from the source."""
 
     split: str = "train"

@@ -21,7 +21,7 @@ from abstain.errors import AbstainError
 
 @dataclass(frozen=True)
 class Source:
-    """What the user named, a test set beside it, and the options by which both are read.
+    """A source that the user named, a test set beside it, and the options to read both.
 
     >>> Source("digits", options={"label": "stars"}).saved()
     {'train': 'digits', 'test': None, 'options': {'label': 'stars'}}
@@ -75,7 +75,7 @@ class Source:
         return load(self.train, **{**self.options, **options})
 
     def with_options(self, **options: Any) -> "Source":  # noqa: ANN401
-        """The same, with more options."""
+        """Add options."""
         return replace(self, options={**self.options, **options})
 
     def saved(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Source:
     def found_again(cls, saved: Mapping[str, Any]) -> "Source":
         """A saved source as it can be found here.
 
-        A folder of sets that this machine does not have is left out: sets are then looked for where
+        A folder of sets that this machine does not have is left out: sets are then sought where
         they are without one, and whether they are the same is for the caller to check. So are
         options that have no effect on such a source.
         """

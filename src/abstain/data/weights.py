@@ -1,4 +1,4 @@
-"""How much each sample counts in training: a column of the source, or a file beside it."""
+"""Weights of samples in training: a column of the source, or a file beside it."""
 
 import os
 from dataclasses import replace
@@ -27,7 +27,7 @@ def is_weight_file(weights: str | os.PathLike[str]) -> bool:
 
 
 def with_weights(data: LabeledData, values: object, where: object) -> LabeledData:
-    """The same data with a weight for each sample, checked."""
+    """Add a weight for each sample, checked."""
     try:
         weights = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:

@@ -33,14 +33,14 @@ whose sets the share was also set). A probe of both would take longer than to le
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenBackbone:
     """A backbone, and why."""
 
     name: str
     reason: str
 
 
-def choose(data: LabeledData, *, budget: float = BUDGET) -> Choice:
+def choose(data: LabeledData, *, budget: float = BUDGET) -> ChosenBackbone:
     """The backbone for a data set, among those that this machine has; nothing is fetched.
 
     Args:
@@ -49,12 +49,14 @@ def choose(data: LabeledData, *, budget: float = BUDGET) -> Choice:
             the fastest is left.
     """
     if data.kind == "table" and not data.texts:
-        return Choice(NONE, "the inputs are numbers")
+        return ChosenBackbone(NONE, "the inputs are numbers")
     if data.kind == "image" and _is_drawing(data):
-        return Choice(NONE, "small grey drawings on plain ground are learnt better from scratch")
+        return ChosenBackbone(
+            NONE, "small grey drawings on plain ground are learnt better from scratch"
+        )
     if data.kind == "image" and (why := _unfit(data)):
         _log.warning("%s is learnt from scratch: for a backbone, %s", data.name, why)
-        return Choice(NONE, why)
+        return ChosenBackbone(NONE, why)
     seen = [data.of_texts(name) for name in data.texts] or [data]
     backbones = _opened(seen[0])
     if not backbones:
@@ -64,9 +66,9 @@ def choose(data: LabeledData, *, budget: float = BUDGET) -> Choice:
                 "'abstain[small]' for one that finds more wrong labels in less time",
                 data.name,
             )
-        return Choice(NONE, "none is installed")
+        return ChosenBackbone(NONE, "none is installed")
     if len(backbones) == 1:
-        return Choice(next(iter(backbones)), "the only one on this machine")
+        return ChosenBackbone(next(iter(backbones)), "the only one on this machine")
     seconds = {
         name: sum(seconds_to_embed(part, one) for part in seen) for name, one in backbones.items()
     }
@@ -75,14 +77,16 @@ def choose(data: LabeledData, *, budget: float = BUDGET) -> Choice:
     fitting = {name: one for name, one in backbones.items() if name not in slow}
     left_out = "".join(f"; {name} left out: it takes {spoken(x)}" for name, x in slow.items())
     if len(fitting) == 1:
-        return Choice(next(iter(fitting)), f"the only one within {spoken(budget)}{left_out}")
+        return ChosenBackbone(
+            next(iter(fitting)), f"the only one within {spoken(budget)}{left_out}"
+        )
     slowest = max(seconds[name] for name in fitting) / len(data)
     most_samples = _PROBED if _PROBED * slowest <= _PROBE_SECONDS else SHARD
     parts = [_drawn(part, most_samples) for part in seen]
     agreement = {name: _agreement(parts, one) for name, one in fitting.items()}
     best = max(agreement, key=lambda name: agreement[name])
     figures = ", ".join(f"{name} {share:.1%}" for name, share in agreement.items())
-    return Choice(best, f"agrees best with held-out labels ({figures}){left_out}")
+    return ChosenBackbone(best, f"agrees best with held-out labels ({figures}){left_out}")
 
 
 def _opened(data: LabeledData) -> dict[str, Backbone]:
@@ -107,12 +111,12 @@ def _agreement(parts: Sequence[LabeledData], backbone: Backbone) -> float:
     """Share of labels that heads blind to them predict, from the features of all parts."""
     features = torch.cat([embed(part, backbone).in_memory() for part in parts], dim=1)
     given = parts[0].given
-    found = out_of_sample(features, given, parts[0].num_classes)
-    return float((found.argmax(1) == given).float().mean())
+    probabilities = out_of_sample(features, given, parts[0].num_classes)
+    return float((probabilities.argmax(1) == given).float().mean())
 
 
 def _unfit(data: LabeledData) -> str | None:
-    """Why no backbone can see the images, judged by some where they are no bytes."""
+    """Say why no backbone can take the images, by some of them where they are no bytes."""
     first = torch.as_tensor(data.inputs[0])
     few = [first] if first.dtype == torch.uint8 else list(_some_images(data))
     return next((why for image in few if (why := not_pixels(image[None]))), None)

@@ -12,7 +12,7 @@ from abstain.data import LabeledData, load
 from abstain.data.features import are_numbers, name_of
 from abstain.data.inputs import blocks
 from abstain.embed.backbones.names import AUTO, NONE, backbone_named, check_name
-from abstain.embed.choice import Choice, choose
+from abstain.embed.choice import ChosenBackbone, choose
 from abstain.embed.embedding import embed
 from abstain.embed.store.pipeline import Cost
 from abstain.embed.store.shards import Features
@@ -56,7 +56,7 @@ def write_features(
         raise AbstainError(f"must be a new or empty folder, got {folder}", argument="out")
     if (wall := in_the_way(folder)) is not None:
         raise AbstainError(
-            f"must be a folder that can be written, got {folder}: {wall} takes no new files",
+            f"must be a folder that can be written, got {folder}: {wall} is not writable",
             argument="out",
         )
     if are_numbers(options.get("features")):
@@ -73,14 +73,14 @@ def write_features(
             remedy="choose one column of texts with {features}" if data.texts else "",
             features=next(iter(data.texts), None),
         )
-    choice = choose(data) if backbone == AUTO else Choice(backbone, "named")
+    choice = choose(data) if backbone == AUTO else ChosenBackbone(backbone, "named")
     if choice.name == NONE:
         raise AbstainError(f"must be named for {data.name}: {choice.reason}", argument="backbone")
     network = backbone_named(choice.name, data.kind).for_data(data)
     cost, began = Cost(), time.monotonic()
     features = embed(data, network, cost=cost)
     seconds = time.monotonic() - began
-    about = {
+    facts = {
         "backbone": choice.name,
         "reason": choice.reason,
         "identity": network.identity,
@@ -91,12 +91,12 @@ def write_features(
         "limit": cost.limit,
         "seconds": round(seconds, 3),
     }
-    _write(folder, data, features, about)
-    return about
+    _write(folder, data, features, facts)
+    return facts
 
 
 def _write(
-    folder: Path, data: LabeledData, features: Features, about: Mapping[str, object]
+    folder: Path, data: LabeledData, features: Features, facts: Mapping[str, object]
 ) -> None:
     pa, parquet = require("pyarrow", "embed"), require("pyarrow.parquet", "embed")
     table = pa.table({"id": pa.array(data.ids[:], pa.string())})
@@ -105,7 +105,7 @@ def _write(
     try:
         publish(folder / "features.npy", lambda path: _save(features, path))
         publish(folder / "samples.parquet", lambda path: parquet.write_table(table, path))
-        publish_text(folder / "features.json", json.dumps(about, indent=2) + "\n")
+        publish_text(folder / "features.json", json.dumps(facts, indent=2) + "\n")
     except OSError as error:
         raise AbstainError(
             f"must be a folder that can be written, got {folder}: {error}", argument="out"
@@ -113,10 +113,10 @@ def _write(
 
 
 def _save(features: Features, path: Path) -> None:
-    """As `np.save` does, but block by block: they may not fit into memory."""
+    """Save as `np.save` does, but block by block: they may not fit into memory."""
     shape = (features.samples, features.columns)
     with path.open("wb") as stream:
-        about = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, about)
+        facts = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, facts)
         for rows in blocks(features):
             stream.write(rows.numpy().data)

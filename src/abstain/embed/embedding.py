@@ -1,4 +1,4 @@
-"""From data to features: decoded ahead, embedded in batches, kept in shards."""
+"""Features of a data set: decoded ahead, embedded in batches, kept in shards."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ from abstain.data.readers.decoders import Decoders
 from abstain.data.readers.images import LazyImages
 from abstain.embed.backbones.base import Backbone, TextBackbone
 from abstain.embed.store.pipeline import Cost, Pipeline, in_order, reading_threads
-from abstain.embed.store.shards import SHARD, Features, Store, is_whole, write_shard
+from abstain.embed.store.shards import SHARD, Features, ShardFolder, is_whole, write_shard
 from abstain.errors import AbstainError
 from abstain.support.progress import counting
 from abstain.support.wording import many
@@ -79,7 +79,7 @@ def embed(
         )
     device, cost = device or _usual_device(), cost or Cost()
     longer = backbone.longer if isinstance(backbone, TextBackbone) else 0
-    store = Store(cache_folder(cache_dir) / "features", backbone.identity + _form(data))
+    store = ShardFolder(cache_folder(cache_dir) / "features", backbone.identity + _form(data))
     ranges = [range(x, min(x + SHARD, len(data))) for x in range(0, len(data), SHARD)]
     shards: list[Path] = []
     with (

@@ -47,21 +47,21 @@ class BackboneEncoder(Encoder):
 
     @classmethod
     def restore(
-        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+        cls, saved: dict[str, Any], folder: Path, backbone: str | None = None
     ) -> "BackboneEncoder":
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
-        found = backbone_again(about, about["of"], folder, backbone)
-        table = TableEncoder.restore(about["table"])
-        return cls(found, table, tuple(about["columns"]), about["reason"])
+        network = backbone_again(saved, saved["of"], folder, backbone)
+        table = TableEncoder.restore(saved["table"])
+        return cls(network, table, tuple(saved["columns"]), saved["reason"])
 
     @property
-    def seen_by(self) -> str:  # type: ignore[override]
-        """By what inputs are seen, and why."""
+    def backbone_used(self) -> str:  # type: ignore[override]
+        """The backbone, and why it was chosen."""
         return f"{self.backbone.name}, {self.reason}"
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
-        """Of the inputs, as people know them."""
+        """The kind of the inputs, as people know them."""
         return self.backbone.kind
 
     @property
@@ -93,7 +93,7 @@ class BackboneEncoder(Encoder):
         features = self.backbone.features([sample], torch.device("cpu"))
         return self.table.encode_one(features[0], range(features.shape[1]))
 
-    def about(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Its backbone, whose weights stay where they are installed, and its features' spread."""
         return {
             "kind": "backbone",
@@ -103,7 +103,7 @@ class BackboneEncoder(Encoder):
             "size": getattr(self.backbone, "size", None),
             "columns": self.columns,
             "reason": self.reason,
-            "table": self.table.about(),
+            "table": self.table.as_json(),
         }
 
 
@@ -116,9 +116,9 @@ def load_any_encoder(folder: str | os.PathLike[str], backbone: str | None = None
     """
     path = Path(folder) / FILE
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if encoder := _ENCODERS.get(about["kind"]):
-            return encoder.restore(about, Path(folder), backbone)
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if encoder := _ENCODERS.get(saved["kind"]):
+            return encoder.restore(saved, Path(folder), backbone)
     except AbstainError:
         raise
     except (OSError, ValueError, KeyError, TypeError):

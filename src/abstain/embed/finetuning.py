@@ -66,7 +66,7 @@ class FineTuned(nn.Module):
 
 @dataclass(frozen=True)
 class FineTuningEncoder(Encoder):
-    """What a backbone that is trained is given of its inputs: all but its network."""
+    """The encoder of a backbone that is trained too: all that comes before its network."""
 
     backbone: Backbone
     """As it was before it was trained."""
@@ -99,21 +99,21 @@ class FineTuningEncoder(Encoder):
 
     @staticmethod
     def restore(
-        about: dict[str, Any], folder: Path, backbone: str | None = None
+        saved: dict[str, Any], folder: Path, backbone: str | None = None
     ) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        kind: Kind = about.get("of", "image")  # earlier versions knew images only
-        found = backbone_again(about, kind, folder, backbone)
-        return _ENCODERS[kind](found, tuple(about["columns"]), about["reason"])
+        kind: Kind = saved.get("of", "image")  # earlier versions knew images only
+        network = backbone_again(saved, kind, folder, backbone)
+        return _ENCODERS[kind](network, tuple(saved["columns"]), saved["reason"])
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
-        """Of the inputs."""
+        """The kind of the inputs."""
         return self.backbone.kind
 
     @property
-    def seen_by(self) -> str:  # type: ignore[override]
-        """By what inputs are seen, and why."""
+    def backbone_used(self) -> str:  # type: ignore[override]
+        """The backbone, and why it was chosen."""
         return f"{self.backbone.name}, fine-tuned, {self.reason}"
 
     @property
@@ -140,7 +140,7 @@ class FineTuningEncoder(Encoder):
             torch.default_generator.manual_seed(seed)
             return FineTuned(network, features.shape[1], num_outputs, self.rate).train()
 
-    def about(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Its backbone; the weights are those of the model."""
         return {
             "kind": "finetuning",
@@ -164,12 +164,12 @@ class ImageFineTuning(FineTuningEncoder):
 
     @property
     def network(self) -> nn.Module:
-        """Of convolutions, mostly."""
+        """The network to be trained, mostly of convolutions."""
         return self.backbone.network
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """As the backbone takes images."""
+        """The shape in which the backbone takes images."""
         return 3, self.backbone.size, self.backbone.size
 
     def example(self) -> Tensor:
@@ -217,7 +217,7 @@ class TextFineTuning(FineTuningEncoder):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of the shortest text: one has as many tokens as it needs."""
+        """The shape of the shortest text: each has as many tokens as it needs."""
         return (1,)
 
     def example(self) -> Tensor:
@@ -233,7 +233,7 @@ class TextFineTuning(FineTuningEncoder):
         return self._transformer.tokens([str(text) for text in take(inputs, indices)]).int()
 
     def to_model(self, batch: Tensor) -> Tensor:
-        """Without what no text of the batch fills."""
+        """Cut off the tokens that no text of the batch fills."""
         return batch[:, : int((batch != ABSENT).sum(1).max())].long()
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:

@@ -65,7 +65,7 @@ def out_of_sample(
         return together.view(len(rows), FOLDS, num_classes)
 
     best, least = torch.empty(0), math.inf
-    own = torch.arange(FOLDS, device=device)
+    folds = torch.arange(FOLDS, device=device)
     for _ in range(epochs):
         order = torch.randperm(len(given), generator=generator)
         for rows, taken in _batches(features, order, device):
@@ -74,19 +74,19 @@ def out_of_sample(
                 given[taken, None].expand(-1, FOLDS),
                 reduction="none",
             )
-            seen = fold[taken, None] != own
+            seen = fold[taken, None] != folds
             optimizer.zero_grad()
             ((losses * seen).sum(0) / seen.sum(0).clamp(min=1)).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
         with torch.no_grad():
-            found = torch.empty(len(given), num_classes, device=device)
+            log_beliefs = torch.empty(len(given), num_classes, device=device)
             for rows, taken in _batches(features, torch.arange(len(given)), device):
                 blind = logits(rows)[torch.arange(len(taken), device=device), fold[taken]]
-                found[taken] = blind.log_softmax(-1)
-            loss = float(torch.nn.functional.nll_loss(found, given))
+                log_beliefs[taken] = blind.log_softmax(-1)
+            loss = float(torch.nn.functional.nll_loss(log_beliefs, given))
         if loss < least:
-            best, least = found.exp(), loss
+            best, least = log_beliefs.exp(), loss
     return best.cpu()
 
 

@@ -53,40 +53,40 @@ class JoinedEncoder(Encoder):
 
     @classmethod
     def restore(
-        cls, about: dict[str, Any], folder: Path, backbone: str | None = None
+        cls, saved: dict[str, Any], folder: Path, backbone: str | None = None
     ) -> "JoinedEncoder":
         """Rebuild from what `save` wrote; the backbone must have the weights that it had then."""
         return cls(
-            backbone_again(about, "text", folder, backbone),
-            None if about["numbers"] is None else TableEncoder.restore(about["numbers"]),
-            {name: TableEncoder.restore(each) for name, each in about["texts"].items()},
-            about["reason"],
+            backbone_again(saved, "text", folder, backbone),
+            None if saved["numbers"] is None else TableEncoder.restore(saved["numbers"]),
+            {name: TableEncoder.restore(each) for name, each in saved["texts"].items()},
+            saved["reason"],
         )
 
-    def about(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The backbone, whose weights stay where they are installed, and the encoders it joins."""
         return {
             "kind": "joined",
             "backbone": self.backbone.name,
             "identity": self.backbone.identity,
             "reason": self.reason,
-            "numbers": None if self.numbers is None else self.numbers.about(),
-            "texts": {name: each.about() for name, each in self.texts.items()},
+            "numbers": None if self.numbers is None else self.numbers.as_json(),
+            "texts": {name: each.as_json() for name, each in self.texts.items()},
         }
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Those of numbers and categories, then those of texts."""
+        """Columns of numbers and categories, then those of texts."""
         return (*(self.numbers.columns if self.numbers else ()), *self.texts)
 
     @property
     def categories(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
-        """Of columns that hold categories: those of the training data."""
+        """Categories of the training data, by column."""
         return self.numbers.categories if self.numbers else {}
 
     @property
-    def seen_by(self) -> str:  # type: ignore[override]
-        """By what texts are seen, and why."""
+    def backbone_used(self) -> str:  # type: ignore[override]
+        """The columns of texts, their backbone, and why it was chosen."""
         return f"{some([*self.texts])} by {self.backbone.name}, {self.reason}"
 
     @property
@@ -125,7 +125,7 @@ class JoinedEncoder(Encoder):
         self._refuse()
 
     def encode_one(self, sample: object, order: Sequence[int]) -> NoReturn:
-        """Not to be had: a row is in several parts."""
+        """Refuse: a row is in several parts."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

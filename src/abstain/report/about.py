@@ -70,7 +70,7 @@ def next_steps(audit: Audit) -> dict[str, str]:
 
 
 def backbone_of(run: Run) -> str:
-    """By what images and texts were seen, and why."""
+    """The backbone of images and texts, and why it was chosen."""
     return run.backbone or "its own network, from scratch"
 
 
@@ -80,7 +80,7 @@ def _training(run: Run) -> dict[str, object]:
     facts: dict[str, object] = {
         "method": recipe.method,
         "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
-        "seen by": backbone_of(run),
+        "backbone": backbone_of(run),
         "model": recipe.model or "a module of your own",
         "epochs": f"{run.epoch}, of which warm-up {warm_up_epochs(run)}",
         "batches": f"of {recipe.batch}",

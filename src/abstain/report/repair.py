@@ -18,7 +18,7 @@ from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import label_column
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 
@@ -103,7 +103,7 @@ def own_rows(
         place: The folder that the table will lie in.
     """
     pa = require("pyarrow", "a table")
-    table = read_rows(files, Options(label=label)).table
+    table = read_rows(files, ReadOptions(label=label)).table
     ids = [str(k) for k in range(table.num_rows)]
     if "id" in table.column_names:
         ids = [str(value) for value in table.column("id").to_pylist()]

@@ -1,1 +1,1 @@
-"""What every stage needs and none owns: words for people, optional packages, whole files."""
+"""Helpers that every stage uses."""

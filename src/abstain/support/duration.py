@@ -23,12 +23,12 @@ def seconds_of(duration: float | str, argument: str) -> float:
     abstain.errors.AbstainError: budget must be a duration such as 90s, 10m or 1h30m, got 'soon'
     """
     text = str(duration).strip().lower()
-    found = _FORM.fullmatch(text)
-    if isinstance(duration, bool) or not text or found is None:
+    match = _FORM.fullmatch(text)
+    if isinstance(duration, bool) or not text or match is None:
         raise AbstainError(
             f"must be a duration such as 90s, 10m or 1h30m, got {duration!r}", argument=argument
         )
-    parts = (float(part or 0) for part in found.groups())
+    parts = (float(part or 0) for part in match.groups())
     return math.fsum(part * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
 
 

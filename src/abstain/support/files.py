@@ -38,7 +38,7 @@ def publish_text(path: Path, text: str, errors: str = "strict") -> None:
 
 
 def in_the_way(path: Path) -> Path | None:
-    """What is there on the way to a folder and takes no new files; None where it can be made.
+    """Find the file or folder above a path that is not writable; None if the path can be made.
 
     To be asked before long work whose result is to be written there.
 

@@ -63,7 +63,7 @@ def with_progress(verb: Callable[_Arguments, _Result]) -> Callable[_Arguments, _
 
 
 class Rate(ProgressColumn):
-    """How many of a unit a second."""
+    """The rate, in units a second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()

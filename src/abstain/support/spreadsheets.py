@@ -21,7 +21,7 @@ def as_text(cell: str) -> str:
 
 
 def as_written(cell: str) -> str:
-    """What `as_text` was given.
+    """Undo `as_text`.
 
     >>> as_written("'=1+1"), as_written("'tis")
     ('=1+1', "'tis")

@@ -55,6 +55,6 @@ def beginning(error: object, characters: int = 200) -> str:
 
 
 def _visible(item: object) -> str:
-    """Between quotes where spaces around it, or that it is empty, would not be seen."""
+    """Put quotes around a text that is empty, or has spaces around it."""
     text = str(item)
     return text if text and text == text.strip() else repr(text)

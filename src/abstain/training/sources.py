@@ -23,7 +23,7 @@ from abstain.embed.backbones.names import (
     check_name,
     found_from_anywhere,
 )
-from abstain.embed.choice import BUDGET, Choice, choose
+from abstain.embed.choice import BUDGET, ChosenBackbone, choose
 from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
@@ -128,7 +128,7 @@ class Prepared:
 
     data: LabeledData
     test: LabeledData | None
-    backbone: Choice
+    backbone: ChosenBackbone
     """By what images and texts, also those of a table, are seen."""
     source: Source
     manifest: NoiseManifest | None = None
@@ -176,7 +176,7 @@ def load_for(source: Source, backbone: str, *, budget: float = BUDGET) -> Prepar
     """
     check_name(backbone)
     backbone = found_from_anywhere(backbone)
-    choice = Choice(backbone, "" if backbone == NONE else "named")
+    choice = ChosenBackbone(backbone, "" if backbone == NONE else "named")
     data, test = source.load(**({} if backbone == NONE else {"own_size": True}))
     if data.kind == "table" and not data.texts and backbone not in (AUTO, NONE):
         raise AbstainError(

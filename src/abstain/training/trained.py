@@ -80,7 +80,7 @@ def not_tried(frozen: float, seconds: float, left: float, *, least: int) -> Comp
 
 def failed(frozen: float, why: str) -> Comparison:
     """Frozen features, as fine-tuning came to no end."""
-    return Comparison(chosen="frozen", reason=f"tried in vain: {why}", frozen_agreement=frozen)
+    return Comparison(chosen="frozen", reason=f"fine-tuning failed: {why}", frozen_agreement=frozen)
 
 
 def held_out_agreement(epochs: Sequence[Mapping[str, float]]) -> float:

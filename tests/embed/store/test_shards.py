@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from abstain.data.identity import digest
-from abstain.embed.store.shards import SHARD, Features, Store, is_whole, write_shard
+from abstain.embed.store.shards import SHARD, Features, ShardFolder, is_whole, write_shard
 from abstain.errors import AbstainError
 
 
@@ -15,11 +15,11 @@ def joined(contents):
 
 def test_a_shard_is_read_as_it_was_written(tmp_path):
     rows = torch.randn(3, 4)
-    path = Store(tmp_path, "net").path([joined([b"a", b"b"]), joined([b"c"])])
+    path = ShardFolder(tmp_path, "net").path([joined([b"a", b"b"]), joined([b"c"])])
     assert not is_whole(path)
     write_shard(path, rows)
     assert is_whole(path)
-    assert Store(tmp_path, "net").path([joined([b"a", b"b", b"c"])]) == path
+    assert ShardFolder(tmp_path, "net").path([joined([b"a", b"b", b"c"])]) == path
     features = Features((path,), 3, 4)
     torch.testing.assert_close(features.in_memory(), rows, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(features[1], rows[1], rtol=1e-3, atol=1e-3)
@@ -33,13 +33,13 @@ def test_a_shard_is_read_as_it_was_written(tmp_path):
     [("other", [b"a", b"b"]), ("net", [b"b", b"a"]), ("net", [b"ab", b""])],
 )
 def test_another_backbone_or_other_samples_have_another_shard(tmp_path, identity, contents):
-    made = Store(tmp_path, "net").path([joined([b"a", b"b"])])
-    assert Store(tmp_path, identity).path([joined(contents)]) != made
+    made = ShardFolder(tmp_path, "net").path([joined([b"a", b"b"])])
+    assert ShardFolder(tmp_path, identity).path([joined(contents)]) != made
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    path = Store(tmp_path / "file", "net").path([joined([b"a"])])
+    path = ShardFolder(tmp_path / "file", "net").path([joined([b"a"])])
     with pytest.raises(AbstainError, match=r"cache must be a folder .*/file: .*ABSTAIN_CACHE"):
         write_shard(path, torch.zeros(1, 2))
 
@@ -51,14 +51,14 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
         raise SafetensorError("No space left on device")
 
     monkeypatch.setattr("safetensors.torch.save_file", full)
-    path = Store(tmp_path, "net").path([joined([b"a"])])
+    path = ShardFolder(tmp_path, "net").path([joined([b"a"])])
     with pytest.raises(AbstainError, match="No space left on device; make room there"):
         write_shard(path, torch.zeros(1, 2))
     assert not any(tmp_path.iterdir())
 
 
 def test_a_shard_cut_short_is_not_whole(tmp_path, caplog):
-    path = Store(tmp_path, "net").path([joined([b"a"])])
+    path = ShardFolder(tmp_path, "net").path([joined([b"a"])])
     write_shard(path, torch.zeros(1, 64))
     assert Features((path,), 1, 64)[0].tolist() == [0.0] * 64  # and mapped from now on
     path.write_bytes(path.read_bytes()[:-10])

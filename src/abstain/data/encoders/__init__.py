@@ -55,19 +55,19 @@ def load_encoder(folder: str | os.PathLike[str]) -> Encoder:
     """
     path = Path(folder) / FILE
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        saved = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
             f"{folder} must hold a saved encoder ({FILE}), got: {error}; save the model again"
         ) from error
-    kind = about.get("kind") if isinstance(about, dict) else about
+    kind = saved.get("kind") if isinstance(saved, dict) else saved
     try:
         if kind == "image":
-            return ImageEncoder.restore(about)
+            return ImageEncoder.restore(saved)
         if kind == "table":
-            return TableEncoder.restore(about)
+            return TableEncoder.restore(saved)
         if kind == "text":
-            return TextEncoder.restore(about, Path(folder))
+            return TextEncoder.restore(saved, Path(folder))
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} must be as it was saved, got: {error!r}") from error
     raise DataError(f"{path} must say image, table or text, got {kind!r}")

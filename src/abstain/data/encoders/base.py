@@ -1,4 +1,4 @@
-"""What every encoder is: fitted once, saved with the model, applied to whatever comes later."""
+"""The base of all encoders: fitted once, saved with the model, applied to whatever comes later."""
 
 import json
 import os
@@ -27,11 +27,11 @@ class Encoder(ABC):
     columns: tuple[str, ...]
     """The columns that the inputs were read from, to be read again from new data."""
     categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Of columns that hold categories: those of the training data."""
+    """Categories of the training data, by column."""
     texts: Collection[str] = ()
     """Columns of free text among them, which a backbone reads."""
-    seen_by: str = ""
-    """The backbone that inputs are seen by, and why; empty where there is none."""
+    backbone_used: str = ""
+    """The backbone, and why it was chosen; empty if there is none."""
 
     @property
     def sees(self) -> Kind:
@@ -71,12 +71,12 @@ class Encoder(ABC):
         return []
 
     @abstractmethod
-    def about(self) -> dict[str, Any]:
-        """All that the encoder is, in plain values, from which its class restores it."""
+    def as_json(self) -> dict[str, Any]:
+        """Plain values from which the class restores the encoder."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the encoder into a folder, from which it is loaded with the model."""
-        publish_text(Path(folder) / FILE, json.dumps(self.about()))
+        publish_text(Path(folder) / FILE, json.dumps(self.as_json()))
 
     @abstractmethod
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:

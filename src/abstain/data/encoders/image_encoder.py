@@ -26,9 +26,9 @@ class ImageEncoder(Encoder):
         return cls(tuple(torch.as_tensor(data.inputs[0]).shape), data.columns)
 
     @classmethod
-    def restore(cls, about: dict[str, Any]) -> Self:
+    def restore(cls, saved: dict[str, Any]) -> Self:
         """Rebuild from what `save` wrote."""
-        return cls(tuple(about["shape"]), tuple(about["columns"]))
+        return cls(tuple(saved["shape"]), tuple(saved["columns"]))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class ImageEncoder(Encoder):
         """Bytes to float32 in [0, 1]; images that are float already are used as they are."""
         return batch.to(torch.float32) / 255 if batch.dtype == torch.uint8 else batch
 
-    def about(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Shape and columns."""
         return {"kind": self.kind, "shape": self.shape, "columns": self.columns}
 

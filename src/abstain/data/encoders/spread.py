@@ -38,12 +38,12 @@ class Spread:
     """How many values are missing."""
 
     def is_beyond(self, rows: Tensor) -> Tensor:
-        """Which values lie beyond the limit of their column."""
+        """Mark values beyond the limit of their column."""
         return is_beyond((rows - self.mean) / self.std, self.limit)
 
 
 def is_beyond(standardised: Tensor, limit: Tensor) -> Tensor:
-    """Which values go beyond the limit of their column, if that is not 0."""
+    """Mark values beyond the limit of their column, if that is not 0."""
     return (standardised.abs() > limit) & (limit > 0)
 
 
@@ -62,18 +62,18 @@ def spread_of(inputs: Inputs) -> Spread:
     """
     low, high = (torch.tensor(x, dtype=torch.float64) for x in (-math.inf, math.inf))
     while True:
-        found = _moments(inputs, low, high)
-        low, high = (bound.expand(found.mean.shape).clone() for bound in (low, high))
-        far = (found.farthest(found.mean) > _FAR * found.std).nonzero().flatten()
+        moments = _moments(inputs, low, high)
+        low, high = (bound.expand(moments.mean.shape).clone() for bound in (low, high))
+        far = (moments.farthest(moments.mean) > _FAR * moments.std).nonzero().flatten()
         if not len(far):
-            return found.spread()
-        mean, around = found.mean[far], _FAR * found.std[far]
+            return moments.spread()
+        mean, around = moments.mean[far], _FAR * moments.std[far]
         inner = torch.maximum(low[far], mean - around), torch.minimum(high[far], mean + around)
         rest = _moments(inputs, *inner, far)
         reach = _ABSURD * rest.typical
-        absurd = ~rest.is_constant & (found.farthest(rest.mean, far) > reach)
+        absurd = ~rest.is_constant & (moments.farthest(rest.mean, far) > reach)
         if not absurd.any():
-            return found.spread()
+            return moments.spread()
         low[far] = torch.where(absurd, torch.maximum(low[far], rest.mean - reach), low[far])
         high[far] = torch.where(absurd, torch.minimum(high[far], rest.mean + reach), high[far])
 
@@ -110,7 +110,7 @@ class _Moments:
 def _moments(
     inputs: Inputs, low: Tensor, high: Tensor, columns: Tensor | slice = slice(None)
 ) -> _Moments:
-    """In float64, in two passes over blocks, so that it works for lazy tables too."""
+    """Compute in float64, in two passes over blocks, so that it works for lazy tables too."""
     total = missing = count = squares = distances = torch.zeros((), dtype=torch.float64)
     smallest, largest = torch.tensor(math.inf), torch.tensor(-math.inf)
     for rows in _small_blocks(inputs, columns):
@@ -147,7 +147,7 @@ def _small_blocks(inputs: Inputs, columns: Tensor | slice) -> Iterator[Tensor]:
 
 
 def _inside(rows: Tensor, least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor | None:
-    """Which values are there and within bounds; None where all are, as in most tables."""
+    """Mark values that are there and within bounds; None where all are, as in most tables."""
     if bool(((least >= low) & (most <= high)).all()):  # not where a value is missing
         return None
     return (rows >= low) & (rows <= high)

@@ -97,7 +97,7 @@ def _refuse(
     data: LabeledData,
     column: str,
     dates: Sequence[str] | None,
-    found: Sequence[str],
+    values: Sequence[str],
     rows: Sequence[int],
 ) -> NoReturn:
     rule = "numbers, or dates (ISO 8601) of one form"
@@ -105,7 +105,7 @@ def _refuse(
         rule = "dates (ISO 8601, 2024-02-29) of one form" if column in dates else "numbers"
     raise DataError(
         f"column {column!r} of {data.name} must hold {rule}, as in the training data, got "
-        f"{some(list(dict.fromkeys(found)))} in {'row' if len(rows) == 1 else 'rows'} "
+        f"{some(list(dict.fromkeys(values)))} in {'row' if len(rows) == 1 else 'rows'} "
         f"{some(rows)}; correct such values, or leave out their rows"
     )
 

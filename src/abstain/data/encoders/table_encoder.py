@@ -74,14 +74,14 @@ class TableEncoder(Encoder):
         )
 
     @classmethod
-    def restore(cls, about: dict[str, Any]) -> Self:
+    def restore(cls, saved: dict[str, Any]) -> Self:
         """Rebuild from what `save` wrote; earlier encoders know less than mean, std and columns."""
-        mean, std = torch.tensor(about["mean"]), torch.tensor(about["std"])
-        categories = {name: tuple(known) for name, known in about.get("categories", {}).items()}
-        gaps = tuple(about.get("gaps", ()))
-        dates = tuple(about["dates"]) if "dates" in about else None
-        limit = torch.tensor(about["limit"]) if "limit" in about else None
-        return cls(mean, std, tuple(about["columns"]), categories, gaps, dates, limit)
+        mean, std = torch.tensor(saved["mean"]), torch.tensor(saved["std"])
+        categories = {name: tuple(known) for name, known in saved.get("categories", {}).items()}
+        gaps = tuple(saved.get("gaps", ()))
+        dates = tuple(saved["dates"]) if "dates" in saved else None
+        limit = torch.tensor(saved["limit"]) if "limit" in saved else None
+        return cls(mean, std, tuple(saved["columns"]), categories, gaps, dates, limit)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -97,9 +97,9 @@ class TableEncoder(Encoder):
         """Some rows at once, their columns put in order."""
         return self._encoded(_columns(rows_at(inputs, indices), order).float())
 
-    def about(self) -> dict[str, Any]:
-        """All fields; those that an earlier version did not know only where they are known."""
-        about: dict[str, Any] = {
+    def as_json(self) -> dict[str, Any]:
+        """All fields as plain values."""
+        saved: dict[str, Any] = {
             "kind": self.kind,
             "columns": self.columns,
             "mean": self.mean.tolist(),
@@ -108,10 +108,10 @@ class TableEncoder(Encoder):
             "gaps": self.gaps,
         }
         if self.dates is not None:
-            about["dates"] = self.dates
+            saved["dates"] = self.dates
         if self.limit is not None:
-            about["limit"] = self.limit.tolist()
-        return about
+            saved["limit"] = self.limit.tolist()
+        return saved
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
@@ -159,15 +159,15 @@ class TableEncoder(Encoder):
                     row = int(far[:, k].nonzero()[0])
                     first.setdefault(k, (start + row, float(values[row, k])))
             start += len(rows)
-        found = []
+        far_values = []
         for k, name in self._numbered():
             if k in first and name not in self.categories:
                 row, value = first[k]
                 read = data.read(name, value)
                 shown = f"{read:.7g}" if isinstance(read, float) else read
                 more = f" and {int(count[k]) - 1:,} more" if count[k] > 1 else ""
-                found.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
-        return found
+                far_values.append(f"{name or f'column {k}'} ({shown} in row {row}{more})")
+        return far_values
 
     def _encode(self, inputs: Inputs, columns: Sequence[str]) -> Inputs:
         if len(inputs) == 0:
@@ -208,7 +208,7 @@ class TableEncoder(Encoder):
         return list(enumerate(self.columns or [""] * len(self.mean)))
 
     def _order(self, columns: Sequence[str], width: int) -> tuple[int, ...]:
-        """Where the columns of the model stand in the new data; in order if they have no names."""
+        """Places of the model's columns in the new data; in order if they have no names."""
         if self.columns and columns:
             missing = [name for name in self.columns if name not in columns]
             if missing:
@@ -238,11 +238,11 @@ def _check_repeated(data: LabeledData) -> None:
         if len(known) > most_categories(len(data)):
             words = [text for text in known if not is_number(text) and not is_date(text)]
             if len(words) < len(known) / 2:
-                found = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
+                far_values = f"{some(words)} among them" if words else f"texts such as {known[0]!r}"
                 remedy = "leave such values empty" if words else "convert it to numbers"
                 raise DataError(
                     f"column {name!r} of {data.name} must hold numbers or dates in every row, got "
-                    f"{found}",
+                    f"{far_values}",
                     remedy=f"{remedy}, or leave it out with {{ignore}}",
                     ignore=name,
                 )

@@ -48,7 +48,7 @@ class TextEncoder(Encoder):
         return cls(tokenizer, length, data.columns)
 
     @classmethod
-    def restore(cls, about: dict[str, Any], folder: Path) -> Self:
+    def restore(cls, saved: dict[str, Any], folder: Path) -> Self:
         """Rebuild from what `save` wrote."""
         require("tokenizers", "text")
         from tokenizers import Tokenizer
@@ -57,7 +57,7 @@ class TextEncoder(Encoder):
             tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
         except Exception as error:  # tokenizers raises bare Exception
             raise DataError(f"{folder} must hold {_TOKENIZER} whole, got: {error}") from error
-        return cls(tokenizer, about["length"], tuple(about["columns"]))
+        return cls(tokenizer, saved["length"], tuple(saved["columns"]))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class TextEncoder(Encoder):
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are, padding and unknown included."""
+        """The number of tokens, padding and unknown included."""
         return int(self.tokenizer.get_vocab_size())
 
     def encode_one(self, sample: object, order: Sequence[int]) -> Tensor:
@@ -82,7 +82,7 @@ class TextEncoder(Encoder):
         self.tokenizer.save(str(Path(folder) / _TOKENIZER))
         super().save(folder)
 
-    def about(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Length and columns."""
         return {"kind": self.kind, "length": self.length, "columns": self.columns}
 

@@ -16,7 +16,7 @@ from abstain.data.readers.images import SUFFIXES
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
 from abstain.data.readers.tabular import read_arrow
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
 from abstain.support.optional import require
@@ -87,7 +87,7 @@ def as_inputs(inputs: object) -> tuple[Kind, Inputs]:
     return "image", images.contiguous()
 
 
-def read_npz(path: Path, options: Options) -> LabeledData:
+def read_npz(path: Path, options: ReadOptions) -> LabeledData:
     """Arrays of an `.npz`: x and y, or x_train, y_train, x_test, …; optionally ids and classes."""
     arrays = _open_npz(path)
     split = pick(options.split, npz_splits(path), path)
@@ -150,7 +150,7 @@ def _key(
     )
 
 
-def read_frame(source: object, options: Options) -> LabeledData:
+def read_frame(source: object, options: ReadOptions) -> LabeledData:
     """A DataFrame; ids are its `id` column, else its index, else row numbers."""
     pd = require("pandas", "a DataFrame")
     pa = require("pyarrow", "a DataFrame")
@@ -194,7 +194,7 @@ def read_frame(source: object, options: Options) -> LabeledData:
     )
 
 
-def read_pair(inputs: object, labels: object, options: Options) -> LabeledData:
+def read_pair(inputs: object, labels: object, options: ReadOptions) -> LabeledData:
     """Inputs and their labels, `(X, y)`; X may be a DataFrame."""
     if type(inputs).__module__.partition(".")[0] == "pandas" and hasattr(inputs, "columns"):
         column = "label" if "label" not in inputs.columns else "__label__"
@@ -218,7 +218,7 @@ def _as_array(inputs: object) -> np.ndarray[Any, Any]:
 
 
 def _plain(values: object) -> np.ndarray[Any, Any]:
-    """As an array. Of texts NumPy would make all as long as the longest, and of a NaN a text."""
+    """Make an array; NumPy would make all texts as long as the longest, and a NaN a text."""
     texts = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
     return np.asarray(values, dtype=object if texts else None)
 

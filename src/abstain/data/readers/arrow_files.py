@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from abstain.data.identity import files_digest
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import TABLE_SUFFIXES
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import DataError
 from abstain.support.files import publish
 from abstain.support.optional import require
@@ -22,7 +22,7 @@ _BLOCK = 1 << 24
 """Bytes that Arrow reads at once: a row must fit in, and a text may be a whole book."""
 
 
-def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
+def read_rows(files: Sequence[Path], options: ReadOptions) -> ArrowRows:
     """All rows of the files, as one table.
 
     Files above the memory budget are streamed once into an Arrow file in the cache, which is then
@@ -45,7 +45,7 @@ def read_rows(files: Sequence[Path], options: Options) -> ArrowRows:
 
 
 def _table_bytes(path: Path) -> int:
-    """What the table will take in memory, from the metadata of the file where it has any."""
+    """Estimate the memory of a table, from the metadata of the file where it has any."""
     if path.suffix.lower() != ".parquet":
         return path.stat().st_size
     import pyarrow as pa
@@ -141,7 +141,7 @@ def _csv_options(path: Path, kept_as_text: Sequence[str]) -> dict[str, object]:
 
 
 def _punctuation(path: Path) -> tuple[str, str]:
-    """What stands between the columns of a CSV and within its numbers.
+    """Find what separates the columns of a CSV, and the decimals of its numbers.
 
     Where a comma is the decimal point, spreadsheets write semicolons between columns, or tabs.
     """
@@ -201,7 +201,7 @@ def _together(files: Sequence[Path], tables: "Sequence[pa.Table]") -> "pa.Table"
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
-    """What is wrong with a file: a line that is not UTF-8, or the error of the reader."""
+    """Name the fault of a file: a line that is not UTF-8, or the error of the reader."""
     has_bytes = not isinstance(error, OSError)
     if has_bytes and path.suffix.lower() in TABLE_SUFFIXES and path.suffix.lower() != ".parquet":
         with path.open("rb") as stream:

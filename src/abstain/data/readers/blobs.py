@@ -66,8 +66,8 @@ class ReadOnce:
         for row in rows:
             if not self._facts.is_known[self._numbers[row]]:
                 self[row]
-        found: bytes = self._facts.digests[[self._numbers[row] for row in rows]].tobytes()
-        return found
+        digests: bytes = self._facts.digests[[self._numbers[row] for row in rows]].tobytes()
+        return digests
 
     def size(self, index: int) -> tuple[int, int]:
         """Height and width of an image as it is seen."""
@@ -88,7 +88,7 @@ class ReadOnce:
 
 
 class _Facts:
-    """What is known of all images, whichever of them are asked for."""
+    """Digests, sizes and kept bytes of all images, whichever of them are asked for."""
 
     def __init__(self, count: int, room: int) -> None:
         self.kept: dict[int, bytes] = {}

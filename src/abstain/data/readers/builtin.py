@@ -25,7 +25,7 @@ from abstain.data.identity import files_digest
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.splits import pick, table_files
 from abstain.data.readers.tabular import read_arrow
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import NO_VALUE, DataError
 
 _TEN = tuple("0123456789")
@@ -133,7 +133,7 @@ BUILTIN: dict[str, Builtin] = {
 }
 
 
-def read_builtin(builtin: Builtin, options: Options) -> LabeledData:
+def read_builtin(builtin: Builtin, options: ReadOptions) -> LabeledData:
     """One split, decoded once: from a package, a folder, Debian's package, the cache or the hub."""
     split = pick(options.split, ("train", "test"), builtin.name)
     stem = f"{builtin.name}-{split}"
@@ -154,7 +154,7 @@ def read_builtin(builtin: Builtin, options: Options) -> LabeledData:
 
 
 def whereabouts(builtin: Builtin, data_dir: Path | None, cache: Path) -> tuple[str, bool]:
-    """Where a set would come from now, and whether it is there without the network."""
+    """Name the place a set would come from now, and whether that needs the network."""
     if builtin.package is not None:
         there = importlib.util.find_spec(_module(builtin.package)) is not None
         return f"package {builtin.package}" + ("" if there else " (not installed)"), there
@@ -186,7 +186,7 @@ def find_folder(builtin: Builtin, data_dir: Path | None) -> Path | None:
     return next((root / builtin.name for root in roots if (root / builtin.name).is_dir()), None)
 
 
-def _read_bundled(builtin: Builtin, stem: str, options: Options) -> LabeledData:
+def _read_bundled(builtin: Builtin, stem: str, options: ReadOptions) -> LabeledData:
     package = str(builtin.package)
     try:
         key = files_digest([], package, importlib.metadata.version(package))
@@ -209,7 +209,9 @@ def _files(folder: Path, split: str) -> list[Path]:
     return idx_files(folder, split)
 
 
-def _read_split(folder: Path, files: list[Path], builtin: Builtin, options: Options) -> LabeledData:
+def _read_split(
+    folder: Path, files: list[Path], builtin: Builtin, options: ReadOptions
+) -> LabeledData:
     if "ubyte" in files[0].name:
         return read_idx(files, builtin.classes)
     rows = read_rows(files, options)
@@ -229,7 +231,7 @@ def _letters(name: str) -> str:
     return name.replace(" ", "")
 
 
-def _from_hub(builtin: Builtin, stem: str, options: Options) -> LabeledData:
+def _from_hub(builtin: Builtin, stem: str, options: ReadOptions) -> LabeledData:
     from abstain.data.readers.hub import read_hub
 
     try:
@@ -271,7 +273,7 @@ def _table_of_package(module: str, file: str) -> NDArray[np.float64]:
 
 
 def every_fifth(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which samples are for testing: every fifth of each class, the same for ever.
+    """Mark samples for testing: every fifth of each class, the same for ever.
 
     >>> every_fifth(np.array([0] * 5 + [1] * 10)).nonzero()[0].tolist()
     [4, 9, 14]
@@ -302,13 +304,15 @@ def idx_files(folder: Path, split: str) -> list[Path]:
     files = []
     for kind in ("images-idx3", "labels-idx1"):
         stem = f"{_PREFIX[split]}-{kind}-ubyte"
-        found = [folder / (stem + end) for end in ("", ".gz") if (folder / (stem + end)).exists()]
-        if not found:
+        candidates = [
+            folder / (stem + end) for end in ("", ".gz") if (folder / (stem + end)).exists()
+        ]
+        if not candidates:
             raise DataError(
                 f"{folder} must hold {split}.parquet or {stem}[.gz], got neither; "
                 "fetch the set again"
             )
-        files.append(found[0])
+        files.append(candidates[0])
     return files
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a table are the label, the ids and the features, and what kind they are."""
+"""Choose the columns of a table for label, ids and features, and tell their kind."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ _PREFERRED: dict[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenColumns:
     """The feature columns of one kind."""
 
     kind: Kind
@@ -74,7 +74,7 @@ def class_names(table: "pa.Table", label: str) -> tuple[str, ...]:
 
 def choose_features(
     table: "pa.Table", features: Sequence[str] | None, *, apart: Sequence[str], where: object
-) -> Choice:
+) -> ChosenColumns:
     """The feature columns: those asked for, or those that are there, found by looking at them.
 
     A column of images (bytes or paths) makes an image set, a column of text a text set, columns of
@@ -95,7 +95,7 @@ def choose_features(
     if features is None and (preferred := _preferred(kinds)):
         return preferred
     if "image" not in kinds and len(names) > 1:
-        return Choice("table", tuple(names))
+        return ChosenColumns("table", tuple(names))
     if len(kinds) > 1:
         mixed = "; ".join(f"{kind}: {some(columns)}" for kind, columns in kinds.items())
         raise DataError(
@@ -110,11 +110,11 @@ def choose_features(
             remedy="choose with {features}",
             features=None,
         )
-    return Choice(kind, tuple(columns))
+    return ChosenColumns(kind, tuple(columns))
 
 
-def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) -> Choice:
-    """What a person would look at: an image, else the one text, else every column there is."""
+def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) -> ChosenColumns:
+    """Choose what a person would look at: an image, else the one text, else every column."""
     kinds: dict[Kind, list[str]] = {}
     for name in _found(table, apart):
         with suppress(DataError):  # of no kind: it cannot be shown
@@ -122,10 +122,10 @@ def choose_to_show(table: "pa.Table", *, apart: Sequence[str], where: object) ->
     if preferred := _preferred(kinds):
         return preferred
     if "image" in kinds:
-        return Choice("image", (kinds["image"][0],))
+        return ChosenColumns("image", (kinds["image"][0],))
     if len(kinds.get("text", ())) == 1:
-        return Choice("text", (kinds["text"][0],))
-    return Choice("table", tuple(itertools.chain.from_iterable(kinds.values())))
+        return ChosenColumns("text", (kinds["text"][0],))
+    return ChosenColumns("table", tuple(itertools.chain.from_iterable(kinds.values())))
 
 
 def _found(table: "pa.Table", apart: Sequence[str]) -> list[str]:
@@ -134,7 +134,7 @@ def _found(table: "pa.Table", apart: Sequence[str]) -> list[str]:
 
 
 def _is_index(table: "pa.Table", name: str) -> bool:
-    """Whether pandas wrote it to number the rows: in sorted data it would reveal every label."""
+    """Whether pandas wrote a column to number the rows: in sorted data it reveals every label."""
     import pyarrow.types as types
 
     if name.startswith("__"):  # in Parquet
@@ -145,12 +145,12 @@ def _is_index(table: "pa.Table", name: str) -> bool:
     return len(column.unique()) == len(column)
 
 
-def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> Choice | None:
+def _preferred(kinds: Mapping[Kind, Sequence[str]]) -> ChosenColumns | None:
     """The column whose name is that of its kind, if there is one."""
     for kind, preferred in _PREFERRED.items():
         called = [name for name in kinds.get(kind, ()) if name.lower() in preferred]
         if len(called) == 1:
-            return Choice(kind, (called[0],))
+            return ChosenColumns(kind, (called[0],))
     return None
 
 

@@ -32,16 +32,16 @@ class _Decoder:
 
     @classmethod
     def start(cls) -> "_Decoder":
-        own, other = socket.socketpair()
-        with other:
+        ours, theirs = socket.socketpair()
+        with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-P", decoding.__file__],
-                stdin=other.fileno(),
-                stdout=other.fileno(),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **_ALONE},
             )
-        return cls(process, own)
+        return cls(process, ours)
 
     def fill(self, pixels: Tensor, images: LazyImages, rows: Sequence[int]) -> bool:
         """Decode into a tensor; False where an image cannot be read, OSError if it has ended."""
@@ -106,8 +106,8 @@ class Decoders:
         shape = (len(rows), images.channels, *images.resize)
         pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
         if not self._filled(pixels, images, rows):
-            for place, row in enumerate(rows):
-                pixels[place] = images[row]
+            for index, row in enumerate(rows):
+                pixels[index] = images[row]
         return pixels
 
     def _filled(self, pixels: Tensor, images: LazyImages, rows: Sequence[int]) -> bool:

@@ -65,7 +65,7 @@ def _upright(blob: bytes, side: int | None = None) -> "Image":
 
 
 def _turned(image: "Image") -> int:
-    """How a camera was held, from 1 (upright) to 8; only formats of cameras hold it."""
+    """The orientation of a camera, from 1 (upright) to 8; only formats of cameras hold it."""
     turned = image.getexif().get(0x0112, 1) if image.format in ("JPEG", "MPO") else 1
     return turned if turned in range(1, 9) else 1
 
@@ -94,7 +94,7 @@ def serve() -> None:
 
 
 def _pixels(blob: bytes, channels: int, resize: tuple[int, int]) -> bytes | None:
-    """None where it cannot be read: the process that asks finds that again, and says why."""
+    """Decode to bytes; None for what cannot be read: the process that asks says why."""
     try:
         return decode(blob, channels, resize).tobytes()
     except Exception:

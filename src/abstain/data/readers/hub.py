@@ -11,7 +11,7 @@ from abstain.data.readers.hub_fetch import fetch
 from abstain.data.readers.rows import ArrowRows
 from abstain.data.readers.splits import canonical, pick
 from abstain.data.readers.tabular import read_arrow
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import DataError
 from abstain.support.files import publish
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import datasets
 
 
-def read_hub(name: str, options: Options, *, keep: bool = True) -> LabeledData:
+def read_hub(name: str, options: ReadOptions, *, keep: bool = True) -> LabeledData:
     """A set of the hub; `NAME:CONFIG` chooses a configuration; `keep` caches decoded images."""
     short = name.partition(":")[0].rsplit("/", 1)[-1]
     return read_dataset(fetch(name), options, name=short, keep=keep)
@@ -32,7 +32,7 @@ def hub_splits(name: str) -> tuple[str, ...]:
 
 def read_dataset(
     dataset: "datasets.Dataset | datasets.DatasetDict",
-    options: Options,
+    options: ReadOptions,
     *,
     name: str = "dataset",
     keep: bool = False,
@@ -107,7 +107,7 @@ def _only_class_label(dataset: "datasets.Dataset") -> str | None:
     return declared[0] if len(declared) == 1 and "label" not in dataset.features else None
 
 
-def _rows(dataset: "datasets.Dataset", options: Options) -> ArrowRows:
+def _rows(dataset: "datasets.Dataset", options: ReadOptions) -> ArrowRows:
     """The rows as one table; a large set is written once to the cache and mapped from there."""
     import pyarrow as pa
 

@@ -33,14 +33,14 @@ def fetch(name: str) -> "datasets.DatasetDict":
     silence = "HF_HUB_OFFLINE or HF_DATASETS_OFFLINE is set" if offline else _ask(name, path)
     with _quiet(), _offline(library, silence is not None):
         try:
-            found: datasets.DatasetDict = library.load_dataset(_remote(path), config or None)
+            fetched: datasets.DatasetDict = library.load_dataset(_remote(path), config or None)
         except Exception as error:  # dozens of kinds, for one reason each
             if silence is not None:
                 raise _unreachable(name, silence, error) from error
             raise _failed(name, error) from error
     if silence is not None and not offline:
         _warn_once(name, silence)
-    return found
+    return fetched
 
 
 def _check(name: str, path: str) -> None:
@@ -186,7 +186,7 @@ def _is_choice(error: Exception) -> bool:
 
 
 def _choice(name: str) -> DataError | None:
-    """What to choose from, where no configuration or one that there is not was asked for."""
+    """Name the configurations, where none was asked for or one that does not exist."""
     import datasets
 
     path, _, config = name.partition(":")
@@ -217,7 +217,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _why(error: Exception) -> str:
-    """What lies at the bottom of an error, which the libraries wrap in general words."""
+    """The first cause of an error, which the libraries wrap in general words."""
     return _first_line(list(_chain(error))[-1])
 
 

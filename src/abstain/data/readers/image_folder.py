@@ -11,7 +11,7 @@ from abstain.data.contract import LabeledData
 from abstain.data.identity import files_digest
 from abstain.data.readers.images import SUFFIXES, list_images, read_images
 from abstain.data.readers.splits import TABLE_SUFFIXES, pick, split_folders, subfolders
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import DataError
 from abstain.support.wording import some
 
@@ -36,7 +36,7 @@ class FileBlobs:
         return FileBlobs(self.root, [self.names[i] for i in keep])
 
 
-def read_folder(root: Path, options: Options) -> LabeledData:
+def read_folder(root: Path, options: ReadOptions) -> LabeledData:
     """Images of one split; an id is the path of the file relative to the source."""
     parts = split_folders(root)
     split = pick(options.split, parts or ["train"], root)
@@ -79,7 +79,7 @@ def read_folder(root: Path, options: Options) -> LabeledData:
 
 def image_names(base: Path, root: Path) -> list[str]:
     """Image files below `base`, in order, as paths relative to `root`."""
-    found = []
+    paths = []
     seen: set[str] = set()
     for where, folders, files in os.walk(base, followlinks=True):
         if os.path.realpath(where) in seen:  # a link that leads back up
@@ -88,12 +88,12 @@ def image_names(base: Path, root: Path) -> list[str]:
         seen.add(os.path.realpath(where))
         folders[:] = [name for name in sorted(folders) if not name.startswith(".")]
         below = Path(where).relative_to(root).as_posix()
-        found += [
+        paths += [
             name if below == "." else f"{below}/{name}"
             for name in files
             if name.lower().endswith(SUFFIXES) and not name.startswith(".")
         ]
-    return sorted(found)
+    return sorted(paths)
 
 
 def _classes(base: Path, root: Path, names: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Images:
-    """What became of the blobs: the inputs, the blobs that were kept, and the ids that were not."""
+    """Images that were read: the inputs, the blobs that were kept, and the ids that were not."""
 
     inputs: Inputs
     keep: list[int]
@@ -154,8 +154,8 @@ def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def _common_size(blobs: Blobs) -> tuple[int, int]:
     """The median height and width, but no more than what is quick."""
-    headers = [found for found in _parallel(header_of, blobs) if not isinstance(found, Exception)]
-    height, width = (int(np.median([found[side] for found in headers])) for side in (0, 1))
+    headers = [x for x in _parallel(header_of, blobs) if not isinstance(x, Exception)]
+    height, width = (int(np.median([header[side] for header in headers])) for side in (0, 1))
     return min(_QUICK, height), min(_QUICK, width)
 
 
@@ -278,7 +278,7 @@ def _check_readable(
 
 
 def _why(error: Exception) -> str:
-    """Why an image cannot be read; of what is none at all, Pillow names an address in memory."""
+    """Say why an image cannot be read; for other files, Pillow names an address in memory."""
     if isinstance(error, FileNotFoundError):
         return f"{error.filename} is not there"
     if type(error).__name__ == "UnidentifiedImageError":

@@ -203,14 +203,14 @@ def categories_of(
     {'city': ('Oslo', 'Rome')}
     """
     known = known or {}
-    found = {}
+    by_column = {}
     for name in columns:
         if name in known:
-            found[name] = tuple(known[name])
+            by_column[name] = tuple(known[name])
         elif is_text(table.schema.field(name).type) and not holds_dates(table.column(name)):
             values = _texts(table.column(name)).drop_null().unique().to_pylist()
-            found[name] = tuple(sorted(values))
-    return found
+            by_column[name] = tuple(sorted(values))
+    return by_column
 
 
 def unknown_categories(
@@ -293,7 +293,7 @@ def _moments(
 
 
 def _texts(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Without the spaces around, which nobody sees; also of what looks like numbers."""
+    """Cast to texts without the spaces around, which nobody sees."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Where the splits of a folder lie: files or sub-folders named after them."""
+"""Splits of a folder: files or sub-folders named after them."""
 
 import re
 from collections.abc import Iterable
@@ -36,13 +36,13 @@ def split_folders(folder: Path) -> dict[str, Path]:
     named = [path for path in subfolders(folder) if path.name.lower() in _KNOWN]
     if not any(canonical(path.name) == "train" and subfolders(path) for path in named):
         return {}
-    found: dict[str, Path] = {}
+    by_split: dict[str, Path] = {}
     for path in named:
         split = canonical(path.name)
-        if split in found:
-            raise _named_twice(folder, split, [found[split].name, path.name])
-        found[split] = path
-    return found
+        if split in by_split:
+            raise _named_twice(folder, split, [by_split[split].name, path.name])
+        by_split[split] = path
+    return by_split
 
 
 def table_files(folder: Path) -> dict[str, list[Path]]:
@@ -50,7 +50,7 @@ def table_files(folder: Path) -> dict[str, list[Path]]:
 
     They lie in the folder itself or, as on the hub, in its `data` folder.
     """
-    found: dict[str, dict[str, list[tuple[int, Path]]]] = {}
+    by_split: dict[str, dict[str, list[tuple[int, Path]]]] = {}
     totals: dict[str, int] = {}
     for path in sorted([*folder.iterdir(), *_inside(folder / "data")]):
         match = _FILE.fullmatch(path.stem)
@@ -61,14 +61,14 @@ def table_files(folder: Path) -> dict[str, list[Path]]:
             continue
         split = canonical(word)
         series = f"{path.parent}/{word}{'-*' if part else ''}{path.suffix}"
-        found.setdefault(split, {}).setdefault(series, []).append((int(part or 0), path))
+        by_split.setdefault(split, {}).setdefault(series, []).append((int(part or 0), path))
         if total:
             totals[split] = int(total)
-    for split, series_of in found.items():
+    for split, series_of in by_split.items():
         if len(series_of) > 1:
             raise _named_twice(folder, split, [Path(series).name for series in series_of])
     files = {
-        split: [path for _, path in sorted(next(iter(s.values())))] for split, s in found.items()
+        split: [path for _, path in sorted(next(iter(s.values())))] for split, s in by_split.items()
     }
     for split, total_parts in totals.items():
         if len(files[split]) != total_parts:
@@ -79,9 +79,9 @@ def table_files(folder: Path) -> dict[str, list[Path]]:
     return files
 
 
-def pick(split: str, found: Iterable[str], where: object) -> str:
+def pick(split: str, splits: Iterable[str], where: object) -> str:
     """The split asked for, or an error that names those there are."""
-    there = list(found)
+    there = list(splits)
     if split not in there:
         raise DataError(
             f"must be one of those in {where}: {some(there)}; got {split!r}; "

@@ -16,7 +16,7 @@ from abstain.data.identity import files_digest
 from abstain.data.inputs import check_finite
 from abstain.data.readers.arrow_files import read_rows
 from abstain.data.readers.columns import (
-    Choice,
+    ChosenColumns,
     check_ignored,
     choose_features,
     choose_to_show,
@@ -35,7 +35,7 @@ from abstain.data.readers.rows import (
     holds_free_text,
     unknown_categories,
 )
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.data.weights import with_weights
 from abstain.errors import DataError
 from abstain.support.wording import did_you_mean, many, some
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 16
 
 
-def read_files(files: Sequence[Path], options: Options, *, name: str) -> LabeledData:
+def read_files(files: Sequence[Path], options: ReadOptions, *, name: str) -> LabeledData:
     """One split from its files. Decoded images are cached; text and numbers read fast enough."""
     folder = files[0].parent
     where = files[0] if len(files) == 1 else folder
@@ -65,7 +65,7 @@ def read_files(files: Sequence[Path], options: Options, *, name: str) -> Labeled
 
 def read_arrow(
     rows: ArrowRows,
-    options: Options,
+    options: ReadOptions,
     *,
     name: str,
     where: object,
@@ -106,7 +106,7 @@ def read_arrow(
     row_ids = ids if ids is not None else _ids(table)
     label_names = tuple(names) or (class_names(table, label) if label else ())
 
-    def found(
+    def labelled(
         inputs: Inputs,
         keep: Sequence[int] | None = None,
         skipped: tuple[str, ...] = (),
@@ -137,9 +137,9 @@ def read_arrow(
     if choice.kind == "text":
         if not options.to_show:
             _check_no_gaps(table, columns[0], where)
-        return found(_texts(rows, columns, options)[0])
+        return labelled(_texts(rows, columns, options)[0])
     if choice.kind == "table":
-        return found(_features(rows, columns, categories, options, where))
+        return labelled(_features(rows, columns, categories, options, where))
 
     read = list_images if options.to_show else read_images
     images = read(
@@ -152,10 +152,12 @@ def read_arrow(
         where=str(where),
     )
     keep = images.keep if images.skipped else None
-    return found(images.inputs, keep, images.skipped, scaled=images.scaled)
+    return labelled(images.inputs, keep, images.skipped, scaled=images.scaled)
 
 
-def _choice(table: "pa.Table", label: str | None, options: Options, where: object) -> Choice:
+def _choice(
+    table: "pa.Table", label: str | None, options: ReadOptions, where: object
+) -> ChosenColumns:
     """The columns to read: neither label, ids and weights nor what is to be ignored."""
     check_ignored(table, options.ignore, where=where)
     apart = [label or options.label or "label", "id", *_weight_column(table, options, where)]
@@ -167,7 +169,7 @@ def _choice(table: "pa.Table", label: str | None, options: Options, where: objec
     return replace(choice, kind="table") if is_table else choice
 
 
-def _weight_column(table: "pa.Table", options: Options, where: object) -> list[str]:
+def _weight_column(table: "pa.Table", options: ReadOptions, where: object) -> list[str]:
     if options.weights is None:
         return []
     if options.weights not in table.column_names:
@@ -209,8 +211,8 @@ def _embedded(column: "pa.ChunkedArray") -> bool:
     return bool(binary and not column.null_count)
 
 
-def _free_texts(table: "pa.Table", columns: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Which columns a backbone is to read: those of the training, or those that look like it."""
+def _free_texts(table: "pa.Table", columns: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
+    """Choose the columns for a backbone: those of the training, or those that hold free text."""
     if options.texts is not None:
         return tuple(name for name in columns if name in options.texts)
     known = options.categories or ()
@@ -228,7 +230,7 @@ def _check_no_gaps(table: "pa.Table", column: str, where: object) -> None:
         )
 
 
-def _texts(rows: ArrowRows, columns: Sequence[str], options: Options) -> list[Inputs]:
+def _texts(rows: ArrowRows, columns: Sequence[str], options: ReadOptions) -> list[Inputs]:
     """The texts of each column, empty where there is none; lazy above the budget for all."""
     lazy = [LazyTexts(rows, name) for name in columns]
     if rows.table.select(columns).nbytes > options.memory_budget:
@@ -242,7 +244,7 @@ def _features(
     rows: ArrowRows,
     columns: Sequence[str],
     categories: Mapping[str, Sequence[str]],
-    options: Options,
+    options: ReadOptions,
     where: object,
 ) -> Inputs:
     """float32 (N, columns), or lazy above the budget; either way every value is looked at once."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from abstain.data.class_labels import no_labels, with_labels
 from abstain.data.contract import Kind, LabeledData, NumberedIds
 from abstain.data.readers.arrays import read_arrays
-from abstain.data.reading import Options
+from abstain.data.reading import ReadOptions
 from abstain.errors import DataError
 from abstain.support.wording import some
 
@@ -32,7 +32,7 @@ class LazySamples:
         return _input(self.dataset[index])
 
 
-def read_torch(dataset: Samples, options: Options) -> LabeledData:
+def read_torch(dataset: Samples, options: ReadOptions) -> LabeledData:
     """All samples when they fit in the budget, else inputs that the dataset decodes when asked."""
     if not hasattr(dataset, "__len__") or isinstance(dataset, torch.utils.data.IterableDataset):
         raise DataError(

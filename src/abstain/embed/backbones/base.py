@@ -1,4 +1,4 @@
-"""What every backbone is: a pretrained network that turns images or texts into rows of numbers."""
+"""The base of all backbones: pretrained networks that turn images or texts into rows of numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ class ImageBackbone(Backbone):
         return self.for_images(height, width, small)
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
-        """Of images (channels, height, width) of one size: bytes, or numbers from 0 to 1."""
+        """Compute features of images (channels, height, width) of one size, bytes or 0 to 1."""
         if isinstance(samples, Tensor):
             images: Tensor = samples.to(device)
         else:
@@ -126,7 +126,7 @@ class ImageBackbone(Backbone):
 
 
 def not_pixels(images: Tensor) -> str | None:
-    """Why images (N, channels, height, width) are none that a backbone takes; None if they are.
+    """Say why a backbone cannot take images (N, channels, height, width); None if it can.
 
     >>> not_pixels(torch.zeros(1, 3, 8, 8)), not_pixels(torch.full((1, 3, 8, 8), 200.0))
     (None, 'images must be bytes (uint8) or numbers from 0 to 1, got 200 to 200')
@@ -184,7 +184,7 @@ class TextBackbone(Backbone):
     """None where it has no weights that can be trained."""
 
     def features(self, samples: Samples, device: torch.device) -> Tensor:
-        """Of texts."""
+        """Compute features of texts."""
         split = self.split or (lambda text: [text])
         texts = [split(str(sample)) for sample in samples]
         parts = [part for text in texts for part in text]
@@ -194,7 +194,7 @@ class TextBackbone(Backbone):
         self.longer += sum(len(text) > 1 for text in texts)
         if len(parts) == len(texts):
             return rows
-        places = [place for place, text in enumerate(texts) for _ in text]
+        places = [text_of_part for text_of_part, text in enumerate(texts) for _ in text]
         return mean_by_text(rows, places, len(texts))
 
 
@@ -244,9 +244,9 @@ def mean_by_text(rows: Tensor, places: Sequence[int], texts: int) -> Tensor:
     >>> mean_by_text(torch.tensor([[1.0], [3.0], [7.0]]), [0, 0, 1], 2).tolist()
     [[2.0], [7.0]]
     """
-    place = torch.as_tensor(places, device=rows.device)
-    total = torch.zeros(texts, rows.shape[1], device=rows.device).index_add_(0, place, rows)
-    return total / torch.bincount(place, minlength=texts)[:, None]
+    text_of_part = torch.as_tensor(places, device=rows.device)
+    total = torch.zeros(texts, rows.shape[1], device=rows.device).index_add_(0, text_of_part, rows)
+    return total / torch.bincount(text_of_part, minlength=texts)[:, None]
 
 
 class Tokens(Protocol):

@@ -20,29 +20,30 @@ def cached_models(kind: Kind) -> list[str]:
     Image encoders of transformers have a preprocessor_config.json with the mean of pixels, models
     of sentence-transformers a modules.json. Those that need code of their own are left out.
     """
-    found = []
+    by_size = []
     for model, folder in _snapshots():
         weights = weights_in(folder)
         if 0 < weights <= MOST_WEIGHTS and (library := _library(folder, kind)):
-            found.append((weights, f"{library}:{model}"))
-    return [name for _, name in sorted(found)]
+            by_size.append((weights, f"{library}:{model}"))
+    return [name for _, name in sorted(by_size)]
 
 
 def cached_folder(model: str) -> Path | None:
-    """Where a model of the hub lies on this machine, if it does.
+    """Find the folder of a model of the hub on this machine.
 
     One without weights was left by a fetch that was cut short, and its library goes on with that.
     """
-    return next((place for name, place in _snapshots() if name == model and _arrived(place)), None)
+    folders = (folder for name, folder in _snapshots() if name == model)
+    return next(filter(_arrived, folders), None)
 
 
 def _arrived(folder: Path) -> bool:
-    """Whether there are weights, which the hub's library puts there when they are whole."""
+    """Whether weights are there, which the hub's library puts in place when they are whole."""
     return any(path.suffix in (".safetensors", ".bin") for path in folder.rglob("*"))
 
 
 def weights_in(folder: Path) -> int:
-    """How many numbers the weights of a model are, from the heads of its files.
+    """Count the weights of a model, from the heads of its files.
 
     The weights of modules.json lie in the folder too, or in one of its first module.
     """
@@ -82,11 +83,11 @@ def modules_of(folder: Path) -> list[str]:
 
 def _snapshots() -> Iterator[tuple[str, Path]]:
     """Every model of the cache with the folder of its newest version."""
-    for place in sorted(hub_cache().glob("models--*")):
-        head = place / "refs" / "main"
-        folder = place / "snapshots" / (head.read_text().strip() if head.is_file() else "")
+    for model in sorted(hub_cache().glob("models--*")):
+        head = model / "refs" / "main"
+        folder = model / "snapshots" / (head.read_text().strip() if head.is_file() else "")
         if head.is_file() and folder.is_dir():
-            yield place.name.removeprefix("models--").replace("--", "/"), folder
+            yield model.name.removeprefix("models--").replace("--", "/"), folder
 
 
 def hub_cache() -> Path:

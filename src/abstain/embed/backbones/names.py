@@ -1,4 +1,4 @@
-"""Which backbone a name means."""
+"""Backbones by name: `backbone_named` opens one."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,23 +65,23 @@ wordllama, minilm, got 'small:wordlama'; did you mean wordllama?
 
 
 def backbone_again(
-    about: Mapping[str, Any], kind: Kind, folder: Path, named: str | None = None
+    saved: Mapping[str, Any], kind: Kind, folder: Path, named: str | None = None
 ) -> Backbone:
     """The backbone of a saved encoder, which must have the weights that it had then.
 
     Args:
-        about: What the encoder saved.
+        saved: What the encoder saved.
         kind: Of the samples.
         folder: Of the run, for errors.
         named: Its name here, where its weights lie elsewhere than then.
     """
-    backbone = backbone_named(named or about["backbone"], kind)
+    backbone = backbone_named(named or saved["backbone"], kind)
     if isinstance(backbone, ImageBackbone):
-        backbone = backbone.at(about["size"])
-    before = about["identity"].removeprefix(about["backbone"])
+        backbone = backbone.at(saved["size"])
+    before = saved["identity"].removeprefix(saved["backbone"])
     if backbone.identity.removeprefix(backbone.name) != before:
         raise DataError(
-            f"{folder} must find the backbone that it was trained with, {about['identity']}, "
+            f"{folder} must find the backbone that it was trained with, {saved['identity']}, "
             f"got {backbone.identity}; install the version of then, or train again"
         )
     return backbone
@@ -98,8 +98,8 @@ def found_from_anywhere(name: str) -> str:
         return f"{Path(path).expanduser().absolute()}:{attribute}"
     library, _, model = name.partition(":")
     is_here = library in ("onnx", "hf", "st") or model.startswith((".", "~"))
-    place = Path(model).expanduser()
-    return f"{library}:{place.absolute()}" if is_here and place.exists() else name
+    file = Path(model).expanduser()
+    return f"{library}:{file.absolute()}" if is_here and file.exists() else name
 
 
 def check_name(name: object) -> None:

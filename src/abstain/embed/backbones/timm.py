@@ -12,8 +12,8 @@ def from_timm(name: str, model: str, kind: Kind) -> Backbone:
     timm = import_library("timm", name)
     with opening_error(name, kind):
         network = timm.create_model(with_scheme(model), pretrained=True, num_classes=0)
-    about = timm.data.resolve_model_data_config(network)
-    size, mean, std = about["input_size"][-1], tuple(about["mean"]), tuple(about["std"])
+    config = timm.data.resolve_model_data_config(network)
+    size, mean, std = config["input_size"][-1], tuple(config["mean"]), tuple(config["std"])
     return ImageBackbone(
         name,
         identity=f"{name}-{weights_digest(network)}-{size}-{mean}-{std}",

@@ -104,14 +104,14 @@ def opened(folder: Path | str) -> tuple[Any, str]:
     Many checkpoints lack a pooler, which features do not use: transformers draws one at random.
     """
     transformers = require("transformers", str(folder))
-    network, about = transformers.AutoModel.from_pretrained(
+    network, config = transformers.AutoModel.from_pretrained(
         folder, use_safetensors=True, output_loading_info=True
     )
-    return network.eval(), weights_digest(network, without=about["missing_keys"])
+    return network.eval(), weights_digest(network, without=config["missing_keys"])
 
 
 def _positions(network: Any) -> int:  # noqa: ANN401
-    """How many tokens have a position; the first ones of RoBERTa and MPNet are for none."""
+    """Count the positions for tokens; the first ones of RoBERTa and MPNet are for none."""
     named = (x for name, x in network.named_modules() if name.endswith("position_embeddings"))
     padding = getattr(next(named, None), "padding_idx", None)
     most: int = network.config.max_position_embeddings
@@ -138,7 +138,7 @@ def tokenizer_digest(tokenizer: Any) -> str:  # noqa: ANN401
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Without the bars that transformers draws while it reads weights."""
+    """Hide the bars that transformers draws while it reads weights."""
     from transformers.utils import logging
 
     drawn = logging.is_progress_bar_enabled()
@@ -161,11 +161,11 @@ def from_transformers(name: str, model: str, kind: Kind) -> Backbone:
             network, digest = opened(model)
         # The processor itself would import torchvision, of which this needs nothing.
         reader = import_module("transformers.image_processing_base").ImageProcessingMixin
-        about, _ = reader.get_image_processor_dict(model)
-        size = about.get("crop_size") or about.get("size") or SIZE
+        config, _ = reader.get_image_processor_dict(model)
+        size = config.get("crop_size") or config.get("size") or SIZE
         side = int(min(size.values())) if isinstance(size, dict) else int(size)
-        mean = per_channel(about.get("image_mean") or IMAGENET_MEAN, "image_mean")
-        std = per_channel(about.get("image_std") or IMAGENET_STD, "image_std")
+        mean = per_channel(config.get("image_mean") or IMAGENET_MEAN, "image_mean")
+        std = per_channel(config.get("image_std") or IMAGENET_STD, "image_std")
     identity = f"{name}-{digest}-{side}-{mean}-{std}"
     return ImageBackbone(name, identity, _ImageFeatures(network), side, mean, std)
 
@@ -181,8 +181,8 @@ class _ImageFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         if hasattr(self.network, "get_image_features"):  # CLIP and its like
-            found: Any = self.network.get_image_features(pixel_values=images)  # type: ignore[operator]
-            features: Tensor = getattr(found, "pooler_output", found)
+            embedded: Any = self.network.get_image_features(pixel_values=images)  # type: ignore[operator]
+            features: Tensor = getattr(embedded, "pooler_output", embedded)
             return features
         hidden: Tensor = self.network(pixel_values=images).last_hidden_state
         if hidden.ndim == 4:  # convolutions: (batch, channels, height, width)

@@ -32,7 +32,7 @@ _READ = 32
 
 @dataclass
 class Cost:
-    """Where the time went."""
+    """The time that features took, and what limited it."""
 
     made: int = 0
     """Samples whose features were not there yet."""
@@ -43,7 +43,7 @@ class Cost:
 
     @property
     def limit(self) -> str:
-        """What the time was needed for."""
+        """The part of the work that took most of the time."""
         return "the network" if self.network > self.seconds / 2 else "reading"
 
 
@@ -103,29 +103,29 @@ class Pipeline:
 
     def _read(self, part: tuple[range, range]) -> tuple[range, range, Samples]:
         """Images are stacked, and lie where a GPU fetches them while it works."""
-        rows, own = part
+        rows, part_rows = part
         inputs = self._inputs
         if self._pinned and self._decoders and isinstance(inputs, LazyImages):
-            return rows, own, self._decoders.images(inputs, own, pinned=True)
+            return rows, part_rows, self._decoders.images(inputs, part_rows, pinned=True)
         if isinstance(inputs, Tensor | list):
-            samples: Samples = inputs[own.start : own.stop]
+            samples: Samples = inputs[part_rows.start : part_rows.stop]
         else:
-            samples = take(inputs, own)
+            samples = take(inputs, part_rows)
         if self._is_image:
             images = samples if isinstance(samples, Tensor) else _stacked(samples)
             samples = images.pin_memory() if self._pinned else images
-        return rows, own, samples
+        return rows, part_rows, samples
 
     def _batches(
         self, read: Iterator[tuple[range, range, Samples]]
     ) -> Iterator[tuple[range, bool, Samples]]:
-        """As much as the backbone is given at once, and whether a row of samples ends with it."""
+        """Yield a batch for the backbone, and whether a row of samples ends with it."""
         parts: list[Samples] = []
-        for rows, own, samples in read:
+        for rows, part_rows, samples in read:
             if isinstance(samples, Tensor):
                 samples = samples.to(self._device, non_blocking=True)
             parts.append(samples)
-            at_end = own.stop == rows.stop
+            at_end = part_rows.stop == rows.stop
             if at_end or sum(map(len, parts)) >= self._batch:
                 # Images come in parts, each on the device; texts at once.
                 are_parts = isinstance(samples, Tensor)
@@ -151,7 +151,7 @@ class Pipeline:
 
 
 class _Clock:
-    """How long batches take on a device, which a GPU measures itself: nobody waits for it."""
+    """A clock for batches, which a GPU measures itself: nobody waits for it."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -164,7 +164,7 @@ class _Clock:
         self._begun.append((samples, begin, self._now()))
 
     def seconds_per_sample(self) -> float:
-        """Of the fastest batch."""
+        """Seconds for a sample of the fastest batch."""
         if self._on_gpu:
             torch.cuda.synchronize()
         return min((self._between(*ends) / size for size, *ends in self._begun), default=0.0)
@@ -202,7 +202,7 @@ def in_order(
     items: Iterable[_Item],
     ahead: int,
 ) -> Iterator[_Result]:
-    """What some work gives for each item, done by threads for so many items ahead.
+    """Yield the result of some work for each item, done by threads for so many items ahead.
 
     >>> with ThreadPoolExecutor(2) as threads:
     ...     list(in_order(threads, abs, [-3, 2, -1], ahead=2))
@@ -218,7 +218,7 @@ def in_order(
 
 
 def threads_to_read() -> int:
-    """How many threads decode."""
+    """The number of threads that decode."""
     return min(32, (os.cpu_count() or 1) + 2)
 
 

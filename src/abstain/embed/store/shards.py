@@ -29,7 +29,7 @@ _MAPPED = 1 << 15  # of 65,530 mappings that Linux allows a process; these hold 
 
 
 @dataclass(frozen=True)
-class Store:
+class ShardFolder:
     """A folder of shards of a backbone."""
 
     folder: Path
@@ -107,7 +107,7 @@ class Features(LazyRows):
         return torch.from_numpy(np.array(rows)).float()
 
     def in_memory(self) -> Tensor:
-        """All of them, float32 (samples, columns)."""
+        """Load all features, float32 (samples, columns)."""
         features = torch.empty(self.samples, self.columns)
         for number, shard in enumerate(self.shards):
             rows = torch.from_numpy(_mapped(shard))
@@ -115,12 +115,12 @@ class Features(LazyRows):
         return features
 
     def within(self, budget: int) -> Inputs:
-        """In memory where they take no more bytes than that."""
+        """Load them if they take no more bytes than that."""
         return self.in_memory() if self.bytes_in_memory <= budget else self
 
     @property
     def bytes_in_memory(self) -> int:
-        """What `in_memory` would take."""
+        """The memory that `in_memory` would take."""
         return 4 * self.samples * self.columns
 
 

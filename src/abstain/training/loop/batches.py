@@ -137,7 +137,7 @@ def workers_for(encoder: Encoder) -> int:
     None where a backbone has made features of them, or makes tokens: these are ready sooner than
     another process could hand them over.
     """
-    return 0 if encoder.seen_by and encoder.sees != "image" else min(4, os.cpu_count() or 1)
+    return 0 if encoder.backbone_used and encoder.sees != "image" else min(4, os.cpu_count() or 1)
 
 
 def epoch_order(rows: Tensor, seed: int, epoch: int) -> Tensor:

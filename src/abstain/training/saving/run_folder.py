@@ -73,7 +73,7 @@ class RunFolder:
             )
         if wall is not None:
             raise AbstainError(
-                f"must be one that can be written, got {self.path}: {wall} takes no new files",
+                f"must be one that can be written, got {self.path}: {wall} is not writable",
                 argument="folder",
             )
 

@@ -1,4 +1,4 @@
-"""What a check says of each sample: a score in [0, 1], the lower the worse, and a flag."""
+"""Results of a check for each sample: a score in [0, 1], the lower the worse, and a flag."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,8 +17,8 @@ _FENCE = 1 / 0.37 - 1
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a check found."""
+class Issues:
+    """The flag and the score of each sample."""
 
     is_issue: Mask
     """(N,)"""
@@ -26,7 +26,7 @@ class Found:
     """(N,) in [0, 1], the lower the worse."""
 
 
-def below(measure: npt.ArrayLike, fraction: float = FRACTION) -> Found:
+def below(measure: npt.ArrayLike, fraction: float = FRACTION) -> Issues:
     """Issues are measures below a fraction of 1, which is the usual one; the score there is 0.5.
 
     >>> found = below([0.0, 1 / 3, 1.0])
@@ -35,15 +35,15 @@ def below(measure: npt.ArrayLike, fraction: float = FRACTION) -> Found:
     """
     values = np.asarray(measure, np.float64)
     score = values / (values + fraction)
-    return Found(values < fraction, score.astype(np.float32))
+    return Issues(values < fraction, score.astype(np.float32))
 
 
-def low(measure: npt.ArrayLike) -> Found:
+def low(measure: npt.ArrayLike) -> Issues:
     """Issues are measures below a third of the median."""
     return below(_multiples(measure))
 
 
-def odd(measure: npt.ArrayLike) -> Found:
+def odd(measure: npt.ArrayLike) -> Issues:
     """Issues are measures below a third of the median, or above three times.
 
     >>> odd([10.0, 10.0, 10.0, 2.0, 40.0]).is_issue.tolist()
@@ -54,7 +54,7 @@ def odd(measure: npt.ArrayLike) -> Found:
         return below(np.minimum(multiples, 1 / multiples))
 
 
-def far_out(measure: npt.ArrayLike) -> Found:
+def far_out(measure: npt.ArrayLike) -> Issues:
     """Issues are measures 1.7 interquartile ranges above the upper quartile.
 
     The score there is 0.5.
@@ -66,13 +66,13 @@ def far_out(measure: npt.ArrayLike) -> Found:
     quarter, median, three = np.percentile(values, [25, 50, 75])
     fence = three + _FENCE * (three - quarter)
     if fence == median:  # half of the values are the same: there is no spread to measure by
-        return Found(np.zeros(len(values), bool), np.ones(len(values), np.float32))
+        return Issues(np.zeros(len(values), bool), np.ones(len(values), np.float32))
     score = 0.5 ** (np.maximum(values - median, 0) / (fence - median))
-    return Found(values > fence, score.astype(np.float32))
+    return Issues(values > fence, score.astype(np.float32))
 
 
 def _multiples(measure: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Of the median; what is not known is usual, and so is everything where the median is 0."""
+    """Divide by the median; what is not known counts as 1, and so does all if the median is 0."""
     values = np.asarray(measure, np.float64)
     known = ~np.isnan(values)
     median = float(np.median(values[known])) if known.any() else 0.0

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
-from abstain.checks.found import far_out, low, odd
+from abstain.checks.rules import far_out, low, odd
 
 MEASURES = st.lists(st.floats(0.01, 100), min_size=3, max_size=50)
 
