@@ -17,7 +17,7 @@ import datalab
 import planted_faults
 
 from abstain.auditing.faults import QUICK
-from abstain.checks import cells, classes, duplicates, found, giveaways, groups, neighbours
+from abstain.checks import cells, classes, duplicates, giveaways, groups, neighbours, rules
 
 
 def test_tables_of_the_page_are_what_the_committed_results_give():
@@ -49,7 +49,7 @@ def test_the_page_names_the_numbers_by_which_checks_decide():
     text = datalab.PAGE.read_text(encoding="utf-8")
     for part in (
         f"Of more than {QUICK['cpu']:,} samples ({QUICK['cuda']:,} with a GPU)",
-        f"lies {found._FENCE:.1f} interquartile ranges above",
+        f"lies {rules._FENCE:.1f} interquartile ranges above",
         f"avoids {giveaways.GIVEN_AWAY:.0%} of the errors of a guess",
         f"| up to {neighbours.EXACT_UP_TO['cpu']:,} | up to {neighbours.EXACT_UP_TO['cuda']:,} |",
         f"| up to {neighbours.ALL_UP_TO['cpu']:,} | – | all others, compared in the first "
@@ -60,7 +60,7 @@ def test_the_page_names_the_numbers_by_which_checks_decide():
     assert neighbours.EXACT_UP_TO["cuda"] == neighbours.ALL_UP_TO["cuda"]
     assert duplicates.NEAR == 1 / 2  # "half the distance to the tenth neighbour"
     assert (neighbours.NEIGHBOURS, neighbours._FEW) == (10, 10)  # "up to ten columns"
-    assert found.FRACTION == 1 / 3  # "less than a third"
+    assert rules.FRACTION == 1 / 3  # "less than a third"
     assert classes.RARE == 1 / 10  # "less than a tenth of an even share"
     assert groups._TIMES == 2  # "more than twice the share of labels"
 
