@@ -32,11 +32,11 @@ def sample(
 ) -> None:
     """Draw labels at random for somebody to check, which measures the noise rate.
 
-    Write the right class of each into the column checked_label, from the top and without gaps, or
-    unsure or drop into unsure_or_drop:
-    answers to the easy labels only are not a random sample. Add no other labels to the file. 200
-    checked labels measure the rate to within about 5 points, whatever the noise; an estimate from
-    the labels alone cannot promise that. A larger --size later continues the same sample.
+    Write the right class of each into the column checked_label, or unsure or drop into
+    unsure_or_drop, from the top and without gaps: answers to the easy labels only are not a random
+    sample. Add no other labels to the file. 200 checked labels measure the rate to within about 5
+    points, whatever the noise; an estimate from the labels alone cannot promise that. A larger
+    --size later continues the same sample.
     """
     from abstain.auditing.folder import AuditFolder
     from abstain.report.to_check import export_sample
