@@ -7,6 +7,7 @@ import csv
 import io
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -156,6 +157,21 @@ def test_undo_says_and_shows_what_it_undid(desk, key):
     desk.wait_for_selector(f'body[data-row="{first}"]')
     desk.wait_for_selector("#hint:has-text('Undone: drop.')")
     assert log(desk.folder, 2)[1].undoes == 1
+
+
+def test_undo_pressed_twice_in_a_row_undoes_two_decisions(desk):
+    def late(route):
+        time.sleep(0.2)
+        route.continue_()
+
+    press(desk, "d")
+    press(desk, "u")
+    log(desk.folder, 2)
+    desk.route("**/api/undo", late)
+    desk.keyboard.press("z")
+    desk.keyboard.press("z")
+    assert {x.undoes for x in log(desk.folder, 4)[2:]} == {1, 2}
+    desk.wait_for_selector("#recent .none")
 
 
 def test_undo_in_the_grid_marks_what_is_back(desk):

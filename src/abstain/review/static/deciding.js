@@ -73,10 +73,19 @@ async function refresh(item) {
 export const choose = (kind, label) => { const item = current(); if (item && !page.waiting) decide([{ item, kind, label }]); };
 
 // A decision of mine of this visit, the last one unless another is named, however many labels it was of.
-export async function undo(group = page.done.at(-1)) {
+export async function undo(named = null) {
   await page.saved;
-  if (!group || !page.done.includes(group)) return say("Nothing of this visit to undo: older decisions are in the log.");
-  try { await undoEntries(group.entries.map((entry) => entry.seq)); } catch (error) { return complain(error); }
+  const group = named ?? page.done.at(-1);
+  if (!page.done.includes(group)) return say("Nothing of this visit to undo: older decisions are in the log.");
+  page.done = page.done.filter((one) => one !== group); // pressed once more, it is of the one before
+  recent();
+  try {
+    await undoEntries(group.entries.map((entry) => entry.seq));
+  } catch (error) {
+    page.done.push(group);
+    recent();
+    return complain(error);
+  }
   await (page.grid ? fillGrid(group.items.map((item) => item.row)) : showAgain(group.items[0]));
   say(`Undone: ${group.words}.`);
 }
