@@ -44,7 +44,8 @@ def test_a_check_that_was_asked_for_in_vain_is_named():
 def test_it_says_what_it_found_how_much_was_right_and_where(here):
     output = run("audit", *SHORT)
     assert re.match(
-        r"About \d+% of 120 labels are wrong \(90% interval [\d.]+–\d+%, estimated from the labels "
+        r"[\d.]+ to \d+% of 120 labels are wrong, most likely \d+% "
+        r"\(90% interval, estimated from the labels "
         r"alone\)",
         output,
     )

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from abstain import Recipe
+from abstain.auditing.answers import Answer
 from abstain.auditing.audit import audit
 from abstain.report import render
-from abstain.report.headline import headline
-from abstain.report.numbers import rough
+from abstain.report.headline import headline, is_open, likely_rate, rate_in_words
+from abstain.report.numbers import rough, span
 from abstain.scores.interval import Interval
 from abstain.scores.sampling import draw
 
@@ -20,8 +21,8 @@ from audits import blobs
 
 def test_the_headline_is_the_estimate(digits):
     text = render(digits)
-    share = rough(digits.noise_rate)
-    assert f"About <em>{share}</em> of the labels are wrong." in text
+    share, middle = span(digits.noise_rate), rough(digits.noise_rate)
+    assert f"<em>{share}</em> of the labels are wrong, most likely {middle}." in text
     assert f"<title>digits: {share} wrong labels</title>" in text
     expected = digits.verdict.expected_wrong(100).value
     assert f"<dd>{expected:.0f}</dd><dt>of the 100 worst" in text
@@ -32,6 +33,34 @@ def test_the_scale_ends_beyond_the_interval(digits, monkeypatch, high, top):
     rate = Interval(value=high / 2, low=0.0, high=high)
     monkeypatch.setitem(digits.findings.__dict__, "measured", rate)
     assert headline(digits).top == top
+
+
+@pytest.mark.parametrize(("high", "is_first"), [(0.19, False), (0.31, True)])
+def test_where_the_rate_is_open_the_report_begins_with_the_check(
+    digits, monkeypatch, tmp_path, high, is_first
+):
+    kept = replace(digits, folder=tmp_path)
+    monkeypatch.setitem(
+        kept.findings.verdict.__dict__, "rate", Interval(value=0.15, low=0.1, high=high)
+    )
+    page = render(kept)
+    assert ("First check a random sample" in page) == is_first
+    if is_first:
+        first = page.index("First check a random sample")
+        assert first < page.index("90% interval")
+        assert f"abstain verify {tmp_path}" in page[first : first + 400]
+
+
+def test_a_known_or_certain_rate_has_no_middle(digits):
+    sure = digits.findings
+    assert likely_rate(sure)
+    known = sure.of(
+        sure.verdict.evidence,
+        digits.given,
+        digits.data.classes,
+        {k: Answer("label", digits.data.classes[j]) for k, j in enumerate(digits.given.tolist())},
+    )
+    assert (rate_in_words(known), likely_rate(known), is_open(known)) == ("0%", "", False)
 
 
 def test_the_caution_is_shown_whole_with_its_options_unbroken(digits, tmp_path):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _TO_CHECK = 200  # labels that measure the rate within 5 points: bench/sampling.py
 _LEARNT_FROM = 742  # samples: docs/audit.md
 _HARDLY, _ERRORS = 0.1, 3.0  # part of what a guess misses, and standard errors of it
+_IN_SAMPLE = (
+    0.995  # agreement that no model reaches on labels it has not seen, unless all are right
+)
 
 
 def caution_of(audit: "Audit") -> str | None:
@@ -34,6 +37,13 @@ def _smallness(audit: "Audit") -> str:
 
 
 def _weakness(audit: "Audit") -> str:
+    if not audit.run and audit.held_out and audit.held_out.accuracy >= _IN_SAMPLE:
+        return (
+            f"The probabilities predict {audit.held_out.accuracy:.1%} of the labels as given. "
+            "Those of a model that was trained on these labels (in-sample) do so too, and hide the "
+            "wrong ones. Give out-of-sample probabilities, such as those that cross_val_predict of "
+            "scikit-learn makes. "
+        )
     if (held_out := audit.held_out) is not None and _is_like_a_guess(audit, held_out):
         which = "held-out labels" if audit.run else "labels"
         better = "Probabilities of a better model"
@@ -74,17 +84,15 @@ def _what_it_is(audit: "Audit") -> str:
 
 def _what_to_do(audit: "Audit") -> str:
     size = min(_TO_CHECK, len(audit.labels))
-    sample, verified = audit.findings.sample, audit.findings.verified
-    if sample is not None and audit.folder is not None:
-        without = verified.unsure + verified.dropped
-        unclear = f" ({without:,} more without a class)" if without else ""
-        return (
-            f"A sample of {many(len(sample.rows), 'label')} was drawn; checked so far: "
-            f"{verified.counted:,}{unclear}, from the top and in a file that holds no others. From "
-            f"{verified.enough} on they measure the rate: abstain audit --resume "
-            f"{quote(str(audit.folder))} --reviewed FILE"
-        )
     to_know = f"To know the rate to within about 5 points, check {size} labels"
     if audit.folder is None:
-        return f"{to_know}: audit into a folder, then abstain sample FOLDER --size {size}"
-    return f"{to_know}: abstain sample {quote(str(audit.folder))} --size {size}"
+        return f"{to_know}: audit into a folder, then abstain verify FOLDER"
+    folder, verified = quote(str(audit.folder)), audit.findings.verified
+    if audit.findings.sample is not None and (why := verified.why):
+        return (
+            f"Of a random sample {verified.counted:,} labels were checked. To be measured: {why}. "
+            f"Go on with: abstain verify {folder}"
+        )
+    if audit.sources["train"] is None:  # only whoever holds the data can show them
+        return f"{to_know}: abstain sample {folder} --size {size}"
+    return f"{to_know}: abstain verify {folder}"

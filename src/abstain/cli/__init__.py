@@ -9,7 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from abstain import __version__
-from abstain.cli import audit, compare, data, embed, export, predict, review, sample, theory, train
+from abstain.cli import (
+    audit,
+    compare,
+    data,
+    embed,
+    export,
+    predict,
+    review,
+    sample,
+    theory,
+    train,
+    verify,
+)
 from abstain.cli.process import (
     end,
     is_main_process,
@@ -39,6 +51,7 @@ def _help(command: Callable[..., None]) -> str:
 
 app.command("audit", cls=Command, help=_help(audit.audit), epilog=audit.EXAMPLES)(audit.audit)
 app.command("sample", cls=Command, help=_help(sample.sample), epilog=sample.EXAMPLES)(sample.sample)
+app.command("verify", cls=Command, help=_help(verify.verify), epilog=verify.EXAMPLES)(verify.verify)
 app.command("review", cls=Command, help=_help(review.review), epilog=review.EXAMPLES)(review.review)
 app.command("export", cls=Command, help=_help(export.export), epilog=export.EXAMPLES)(export.export)
 app.command("compare", cls=Command, help=_help(compare.compare), epilog=compare.EXAMPLES)(

@@ -95,6 +95,15 @@ def audit(
             rich_help_panel=RUN,
         ),
     ] = None,
+    check_now: Annotated[
+        bool,
+        typer.Option(
+            "--check-now",
+            help="Afterwards check a random sample, one key each, which measures the noise rate: "
+            "abstain verify.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
     out: options.Out = None,
     resume: Annotated[
         Path | None,
@@ -124,6 +133,13 @@ def audit(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
         image_size=image_size, skip_bad=skip_bad or None,
     )  # fmt: skip
+    if check_now and as_json:
+        raise AbstainError(
+            "asks a person, who cannot read JSON",
+            argument="check_now",
+            remedy="leave out {as_json}",
+            as_json=None,
+        )
     if (source is None) == (resume is None):
         raise AbstainError("give one of SOURCE and --resume AUDIT; see abstain audit --help")
     if reviewed is not None and resume is None:
@@ -156,8 +172,10 @@ def audit(
         if AuditFolder(resume).is_finished:
             if is_main_process():  # nothing is trained: one process is enough
                 _write(None, None, resume, as_json=as_json, **again)
+            _check_now(resume, check_now)
             return
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
+        _check_now(resume, check_now)
         return
     from abstain.training.methods import DEFAULT_METHOD
     from abstain.training.recipe import Recipe
@@ -170,6 +188,14 @@ def audit(
     names = None if check is None else [x.strip() for x in ",".join(check).split(",")]
     asked: dict[str, Any] = {"check": names, "test": test, "budget": budget, **reading}
     _audit(source, recipe, place, save_every=save_every, as_json=as_json, **asked)
+    _check_now(place, check_now)
+
+
+def _check_now(place: Path, is_asked: bool) -> None:
+    if is_asked and is_main_process():
+        from abstain.cli.verify import verify
+
+        verify(place)
 
 
 def _audit(
@@ -210,7 +236,7 @@ def _write(
 
 def _without_proposal(verdict: "Audit") -> str:
     number = verdict.findings.without_proposal
-    return f", {number:,} of them without a proposal" if number else ""
+    return f", {number:,} of them without a proposal: no other class is likelier" if number else ""
 
 
 def _near(checks: Sequence[str]) -> str:
@@ -220,16 +246,16 @@ def _near(checks: Sequence[str]) -> str:
 
 def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     from abstain.auditing.faults import TOO_MANY
-    from abstain.report.numbers import count, expectation, percent, rough, rough_interval
+    from abstain.report.headline import likely_rate, rate_in_words
+    from abstain.report.numbers import count, expectation, percent
     from abstain.support.wording import many
 
     console = Console(highlight=False)
-    rate = verdict.noise_rate
-    of_all = f"[bold]{rough(rate)}[/] of {many(len(verdict.labels), 'label')} are wrong"
-    interval = f"{verdict.confidence:.0%} interval {rough_interval(rate)}, "
-    known = verdict.is_known
+    known, likely = verdict.is_known, likely_rate(verdict.findings)
     console.print(
-        f"{'' if known else 'About '}{of_all} ({'' if known else interval}{verdict.basis}).",
+        f"[bold]{rate_in_words(verdict.findings)}[/] of {many(len(verdict.labels), 'label')} are "
+        f"wrong{f', most likely {likely}' if likely else ''} "
+        f"({'' if known else f'{verdict.confidence:.0%} interval, '}{verdict.basis}).",
         soft_wrap=True,
     )
     expected = verdict.verdict.expected_wrong(verdict.budget)

@@ -39,6 +39,9 @@ def review(
         str | None,
         typer.Option(help="Access token; auto generates one, and keeps it with the audit."),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Begin with the random sample, not with the worst.")
+    ] = False,
 ) -> None:
     """Go through labels in the browser: fix the worst, verify a random sample.
 
@@ -72,6 +75,7 @@ def review(
             guard = kept_token(session.folder) if token == "auto" else token
             server = server_of(session, token=guard, you="" if guard else own_name())
             address = address_of(host, listening.getsockname()[1], guard)
+            address += "#verify" * verify
             console = Console(highlight=False)
             console.print(f"Review: {address}", soft_wrap=True, markup=False)
             console.print("Ctrl-C ends it; every decision is kept.", markup=False)

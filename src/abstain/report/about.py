@@ -34,11 +34,14 @@ def next_steps(audit: Audit) -> dict[str, str]:
     place, source = quote(str(audit.folder)), audit.sources.get("train")
     steps = {}
     if not audit.measured and not audit.is_known:
+        if source is not None:
+            steps["Measure the noise rate: check a random sample, one key each"] = (
+                f"abstain verify {place}"
+            )
         size = min(200, len(audit.labels))
-        steps = {
-            f"Know the noise rate: check {size} labels that are drawn at random, …": (
-                f"abstain sample {place} --size {size} --out to-check.csv"
-            ),
+        steps |= {
+            f"{'Or check' if steps else 'Measure the noise rate: check'} {size} labels in a "
+            "table, …": f"abstain sample {place} --size {size} --out to-check.csv",
             "… and take the answers in": f"abstain audit --resume {place} --reviewed to-check.csv",
         }
     if source is not None and audit.flagged:

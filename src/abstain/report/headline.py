@@ -3,10 +3,14 @@
 import re
 from dataclasses import dataclass
 
+from abstain.auditing.findings import Findings
 from abstain.auditing.result import Audit
+from abstain.report.numbers import rough, span
 from abstain.scores.interval import Interval
 
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+_OPEN = 0.2
+"""Width of the interval above which the labels alone leave the noise rate open."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class Headline:
 
     top: float
     """Where the scale of the noise rate ends."""
+    rate: str
+    """The noise rate: its interval, as the middle of a wide one says little."""
+    likely: str
+    """Its middle; empty where the interval has none to speak of."""
+    is_open: bool
+    """Whether the interval is so wide that a check comes before all else."""
     expected: Interval
     """Wrong labels among the worst."""
     caution: Caution | None
@@ -43,14 +53,34 @@ def headline(audit: Audit) -> Headline:
     """What the top of the page shows."""
     return Headline(
         top=next((edge for edge in _TOPS if audit.noise_rate.high <= 0.95 * edge), 1.0),
+        rate=rate_in_words(audit.findings),
+        likely=likely_rate(audit.findings),
+        is_open=is_open(audit.findings),
         expected=audit.verdict.expected_wrong(audit.budget),
         caution=_caution(audit.caution) if audit.caution else None,
         planted=_planted(audit),
     )
 
 
+def rate_in_words(findings: Findings) -> str:
+    """The noise rate as people are told it: its interval, or the number where it is known."""
+    return rough(findings.rate) if findings.is_known else span(findings.rate)
+
+
+def likely_rate(findings: Findings) -> str:
+    """The middle of the noise rate; empty where it is known, or the interval is one number."""
+    middle = rough(findings.rate)
+    return "" if findings.is_known or span(findings.rate) == middle else middle
+
+
+def is_open(findings: Findings) -> bool:
+    """Whether the labels alone leave the noise rate open: the interval is wider than 20 points."""
+    rate = findings.rate
+    return findings.measured is None and not findings.is_known and rate.high - rate.low > _OPEN
+
+
 def _caution(text: str) -> Caution:
-    what, command, _ = re.split(r"(abstain (?:sample|audit) .*)?$", text, maxsplit=1)
+    what, command, _ = re.split(r"(abstain (?:sample|verify) .*)?$", text, maxsplit=1)
     return Caution(words=re.split(r"(--[a-z-]+)", what), command=command or "")
 
 

@@ -73,6 +73,18 @@ def rough_interval(found: Interval) -> str:
     return f"{100 * found.low:.0f}–{percent(found.high, 0)}"
 
 
+def span(found: Interval) -> str:
+    """The ends of an interval of shares in words, rounded in the same way.
+
+    >>> span(Interval(value=0.2034, low=0.124, high=0.3))
+    '12 to 30%'
+    >>> span(Interval(value=0.5, low=0.5, high=0.5))
+    '50.0%'
+    """
+    low, high = rough_interval(found).removesuffix("%").split("–")
+    return f"{high}%" if low == high else f"{low} to {high}%"
+
+
 def expectation(found: Interval) -> str:
     """An expected number and, where they are others, the ends of its interval.
 

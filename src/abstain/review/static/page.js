@@ -121,7 +121,7 @@ async function begin() {
   watchRoom();
   watchRecent();
   watch();
-  await setMode("fix");
+  await setMode(location.hash === "#verify" ? "verify" : "fix");
   await follow();
   offerInstructions();
 }
