@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import cross_val_predict
 
 from abstain import Recipe
 from abstain.auditing.audit import audit
@@ -22,9 +24,11 @@ def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits
     kept = replace(digits, folder=tmp_path / "my audit")
     assert re.fullmatch(
         r".*estimate from the labels alone.* follow the inputs cannot be seen.* check 200 labels: "
-        r"abstain sample '.*/my audit' --size 200",
+        r"abstain verify '.*/my audit'",
         kept.caution,
     )
+    in_memory = replace(kept, sources={**kept.sources, "train": None})
+    assert in_memory.caution.endswith("my audit' --size 200")  # nobody else can show the samples
     assert kept.summary()["caution"] == kept.caution
     assert "audit into a folder" in digits.caution
 
@@ -34,6 +38,17 @@ def test_a_set_smaller_than_those_that_taught_is_said_to_be_small(digits):
     rows = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
     few = audit((rows, (rows[:, 0] > 0).astype(int)), Recipe(epochs=2, warm_up=1))
     assert "learnt on sets of 742 samples and more: of 90 labels" in few.caution
+
+
+def test_probabilities_of_a_model_that_saw_the_labels_are_called_in_sample():
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(800, 5)).astype(np.float32)
+    given = np.where(rng.random(800) < 0.2, rng.integers(2, size=800), samples[:, 0] > 0)
+    forest = RandomForestClassifier(random_state=0)
+    in_sample = forest.fit(samples, given).predict_proba(samples)
+    assert "(in-sample)" in audit((samples, given), probabilities=in_sample).caution
+    out_of_sample = cross_val_predict(forest, samples, given, method="predict_proba")
+    assert "(in-sample)" not in audit((samples, given), probabilities=out_of_sample).caution
 
 
 def test_a_measured_rate_needs_no_caution(digits):

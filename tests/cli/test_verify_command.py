@@ -1,5 +1,6 @@
 """`abstain verify` as it is typed: at a terminal, and from a pipe."""
 
+import contextlib
 import os
 import pty
 import re
@@ -50,12 +51,15 @@ def test_at_a_terminal_a_key_is_enough(texts):
         until = time.monotonic() + 100
         while process.poll() is None and time.monotonic() < until:
             if select.select([main], [], [], 0.2)[0]:
-                seen += os.read(main, 4096).decode(errors="replace")
-            elif re.search(
-                rf"\u2500 {typed + 1} \u2500", re.sub(r"\x1b\[\d*m", "", seen)
-            ):  # it shows a sample, and waits
+                try:
+                    seen += os.read(main, 4096).decode(errors="replace")
+                except OSError:  # the command has ended
+                    break
+            elif f"\u2500 {typed + 1} \u2500" in re.sub(r"\x1b\[\d*m", "", seen):  # it waits
                 os.write(main, b"12q"[typed : typed + 1])
                 typed += 1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
         process.kill()
     os.close(main)
     assert "28 more classes measure the rate" in seen
