@@ -227,6 +227,9 @@ def _folder(audit: AuditFolder, found: Corrected, target: Path, *, copies: bool)
         )
     if target.exists() and any(target.iterdir()):
         raise AbstainError(f"must be a new or empty folder, got {target}", argument="out")
+    for label in found.classes:
+        if Path(label).name != label or label in ("", ".", ".."):
+            raise AbstainError(f"a class must be a name that a folder can have, got {label!r}")
     data: LabeledData = audit.load()
     assert set(data.ids) >= set(found.ids)
     rows = np.flatnonzero(found.keep).tolist()
@@ -241,8 +244,6 @@ def _folder(audit: AuditFolder, found: Corrected, target: Path, *, copies: bool)
     taken: set[Path] = set()
     for row in rows:
         label, origin = found.classes[found.labels[row]], source / found.ids[row]
-        if Path(label).name != label or label in ("", ".", ".."):
-            raise AbstainError(f"a class must be a name that a folder can have, got {label!r}")
         name = Path(found.ids[row]).name
         if found.labels[row] != found.given[row]:  # two classes may have a 1.png each
             name = f"{found.classes[found.given[row]]}-{name}"
