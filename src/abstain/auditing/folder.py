@@ -276,8 +276,8 @@ class AuditFolder:
         data = source.load_train(shown_only=shown_only, **options)
         # By their labels too: rows that are known by their numbers may have changed places.
         planted = "detection" in self.summary
-        names = np.array(self.classes, object)[self.judged.given].tolist()
-        audited = {id_: planted or name for id_, name in zip(self.ids, names, strict=True)}
+        ids, names = (self.issues.column(name).to_pylist() for name in (ID, "given_label"))
+        audited = {id_: planted or name for id_, name in zip(ids, names, strict=True)}
         found = {
             id_: planted or data.classes[k]
             for id_, k in zip(data.ids, data.given.tolist(), strict=True)
