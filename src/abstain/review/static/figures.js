@@ -66,7 +66,8 @@ function advice(status) {
   if (training.running) return `Training on the corrected labels: ${training.step}.`;
   if (page.mode === "verify" || status.pays) return "";
   const more = status.verified.is_measured ? "" : " Verify a random sample.";
-  return `About ${Math.round(status.next_wrong)} of the next 50 labels are wrong: going on no longer pays.${more}`;
+  const few = Math.round(status.next_wrong);
+  return few ? `About ${few} of the next 50 labels are wrong: going on no longer pays.${more}` : `No wrong label is expected any more.${more}`;
 }
 
 export function figures(status) {

@@ -18,7 +18,8 @@ function one(item, kind, label) {
 export function inWords(answers) {
   const all = answers.map(({ item, kind, label }) => one(item, kind, label));
   if (all.length === 1) return all[0];
-  return `${count(all.length)} labels: ${all.every((x) => x === all[0]) ? all[0] : "several"}`;
+  const kept = answers.every(({ item, kind, label }) => kind === "label" && label === page.about.classes[item.given]);
+  return `${count(all.length)} labels: ${all.every((x) => x === all[0]) ? all[0] : kept ? "kept" : "relabelled"}`;
 }
 
 function thumb(item) {
