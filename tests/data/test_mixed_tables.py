@@ -5,7 +5,6 @@ Grouped by what tables hold, from the reader (tabular.py, columns.py, rows.py) t
 """
 
 import datetime
-import json
 import pickle
 import re
 
@@ -264,18 +263,6 @@ def test_dates_that_are_all_missing_are_gaps(tmp_path):
     new = write(tmp_path / "new.csv", [("x", "1", "Rome", "", "a")] * 2)
     encoded = encoder.encode(load(new, features=["age", "joined"], labelled=False))
     assert encoded[:, 1:].tolist() == [[0, 1], [0, 1]]
-
-
-def test_an_encoder_that_did_not_remember_dates_takes_both(tmp_path):
-    fit_encoder(load(write(tmp_path / "t.csv"), features="joined")).save(tmp_path)
-    about = json.loads((tmp_path / "encoder.json").read_text())
-    del about["dates"]
-    (tmp_path / "encoder.json").write_text(json.dumps(about))
-    rows = [("x", "1", "Rome", joined, "yes") for joined in ("18262", "18263")]
-    days = load(write(tmp_path / "new.csv", rows), features="joined", labelled=False)
-    dates = load(tmp_path / "t.csv", features="joined")
-    encoder = load_encoder(tmp_path)
-    assert torch.equal(encoder.encode(days), encoder.encode(dates)[:2])
 
 
 def test_texts_that_are_all_empty_are_missing_numbers():

@@ -5,5 +5,7 @@ features ──▶ neighbours ──▶ duplicates, outliers
 inputs   ──▶ images (dark, blurry, odd size or shape, low information), empty, giveaways
 labels   ──▶ classes that are rare
 
-Each check is a pure function in a module of its own; `abstain.checks.check.check` runs them all.
+Goes in: data, features and evidence. Comes out: `Checks`, a flag and a score for each sample and
+issue. Begin with `check` in check.py; each check is a pure function in a module of its own, and
+rules.py says from which measure on a sample has an issue.
 """

@@ -1,9 +1,9 @@
-"""Sources of labelled data behind one contract: `load(source)` gives a `LabeledData`.
+"""Labelled data of any source, under one contract.
 
-A source is a built-in name, an image folder, a CSV, Parquet or JSONL file, an `.npz`,
-`hf:OWNER/NAME`, or an object: arrays, a DataFrame, a torch or Hugging Face dataset. Encoders
-turn what was loaded into what a model sees. The names below are imported when first used, so that
-importing this package costs nothing.
+Goes in: a name, a path or data in memory, and options of reading. Comes out: `LabeledData`
+(contract.py), and by encoders/ what a model sees of it. Begin with `load` in loading.py; source.py
+remembers what a run was given, identity.py has all fingerprints. The names below are imported when
+first used, so that importing this package costs nothing.
 """
 
 from importlib import import_module

@@ -111,7 +111,7 @@ def read_entry(path: Path) -> LabeledData | None:
         kind=entry["kind"],
         name=entry["name"],
         skipped=tuple(entry["skipped"]),
-        scaled=entry.get("scaled", False),  # not in entries of earlier versions
+        scaled=entry["scaled"],
         columns=tuple(entry["columns"]),
     )
 

@@ -52,5 +52,5 @@ class ReadOptions:
     def key(self) -> list[object]:
         """The options that change what is decoded, for the key of a cache entry."""
         size = list(self.image_size) if isinstance(self.image_size, tuple) else self.image_size
-        named = [self.split, self.label, self.features, self.skip_bad, self.labelled, size]
-        return [*named, *([self.ignore] if self.ignore else [])]  # old entries keep their keys
+        named = [self.split, self.label, self.features, self.skip_bad, self.labelled]
+        return [*named, size, self.ignore]

@@ -1,10 +1,7 @@
-"""Pretrained eyes: images and texts as a pretrained network sees them, made once.
+"""Features of photos and texts by a pretrained network, made once.
 
-name ──▶ backbone ──▶ features in shards ──▶ encoder of a training
-
-names.py finds a backbone among small.py, libraries.py and own_backbones.py; embedding.py makes its
-features and shards.py keeps them; encoder.py and finetuning.py lend them to a training.
-`backbone_named` finds a backbone, `embed` makes the features of a data set, `choose` picks one by
-how well it agrees with held-out labels, and `out_of_sample` gives probabilities from heads that
-have not seen the label.
+Goes in: `LabeledData` and the name of a backbone. Comes out: `Features`, kept on disk, and an
+encoder for a training. Begin with `embed` in embedding.py; backbones/ has a file for each library,
+store/ makes and keeps features, choice.py picks a backbone, encoder.py and finetuning.py lend it to
+a training, and folds.py has the heads that give out-of-sample probabilities.
 """

@@ -102,7 +102,7 @@ class FineTuningEncoder(Encoder):
         saved: dict[str, Any], folder: Path, backbone: str | None = None
     ) -> "FineTuningEncoder":
         """Rebuild from what `save` wrote; the weights are those of the run, all else is as then."""
-        kind: Kind = saved.get("of", "image")  # earlier versions knew images only
+        kind: Kind = saved["of"]
         network = backbone_again(saved, kind, folder, backbone)
         return _ENCODERS[kind](network, tuple(saved["columns"]), saved["reason"])
 

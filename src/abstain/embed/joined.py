@@ -163,5 +163,4 @@ def _scaled(features: TableEncoder) -> TableEncoder:
     that counts as one number and one that counts as d (bench/mixed_tables.py compares the three).
     """
     weight = len(features.mean) ** -SHRINK
-    assert features.limit is not None
     return replace(features, std=features.std / weight, limit=features.limit * weight)

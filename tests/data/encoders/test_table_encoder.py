@@ -1,6 +1,5 @@
 """The table encoder, and the spread of its columns (`spread.py`)."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -98,16 +97,6 @@ def test_what_is_not_absurd_is_standardised_to_the_bit(draw):
     expected = (data.inputs - encoder.mean) / encoder.std
     assert torch.equal(encoder.encode(data), expected)
     assert encoder.too_far(data) == []
-
-
-def test_an_encoder_without_limits_leaves_numbers_as_they_are(tmp_path):
-    fit_encoder(table([[0.0], [2.0]], ("a",))).save(tmp_path)
-    about = json.loads((tmp_path / "encoder.json").read_text())
-    del about["limit"]
-    (tmp_path / "encoder.json").write_text(json.dumps(about))
-    encoder = load_encoder(tmp_path)
-    new = table([[1001.0]], ("a",))
-    assert (encoder.encode(new).item(), encoder.too_far(new)) == (1000, [])
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.3, 1e6, -1e-6])

@@ -1,4 +1,8 @@
-"""Fit an encoder to training data; load one that was saved with a model."""
+"""Encoders: what a model sees of samples.
+
+Goes in: `LabeledData`. Comes out: an `Encoder`, saved with the model, and the tensors it makes.
+Begin with `fit_encoder`; base.py says what each encoder must do.
+"""
 
 import json
 import os

@@ -21,7 +21,7 @@ def check_no_texts(
     data: LabeledData,
     columns: Sequence[str],
     categories: Mapping[str, Sequence[str]],
-    dates: Sequence[str] | None,
+    dates: Sequence[str],
 ) -> None:
     """Raise where a column of numbers or dates now holds texts; one text is enough.
 
@@ -29,7 +29,7 @@ def check_no_texts(
         data: the new table.
         columns: those of the training; () where it had arrays.
         categories: of those columns that held texts.
-        dates: which of the columns held dates; None where that is not known.
+        dates: those of the columns that held dates.
     """
     if data.kind == "text" and data.columns == columns:  # a table of one column
         _check_texts(data, columns[0], [str(data.inputs[k]) for k in range(len(data))], dates)
@@ -40,13 +40,11 @@ def check_no_texts(
             _check_texts(data, name, _category_of_each(data, name), dates)
 
 
-def check_dates(data: LabeledData, columns: Sequence[str], dates: Sequence[str] | None) -> None:
+def check_dates(data: LabeledData, columns: Sequence[str], dates: Sequence[str]) -> None:
     """Raise for numbers in a column of dates, or dates in one of numbers: both pass for numbers.
 
     A column without a value is neither.
     """
-    if dates is None:
-        return
     for name in data.columns:
         is_used = name in (columns or data.columns) and name not in data.categories
         if is_used and (name in dates) != (name in data.dates):
@@ -81,14 +79,14 @@ def is_date(text: str) -> bool:
 
 
 def _check_texts(
-    data: LabeledData, column: str, texts: Sequence[str], dates: Sequence[str] | None
+    data: LabeledData, column: str, texts: Sequence[str], dates: Sequence[str]
 ) -> None:
     """Raise with the texts that do not fit, and with their rows."""
     filled = [k for k, text in enumerate(texts) if text.strip()]
     if not filled:
         return  # all are missing, as in a column without texts
-    fits = [is_number, is_date] if dates is None else [is_date if column in dates else is_number]
-    wrong = [k for k in filled if not any(fit(texts[k].strip()) for fit in fits)]
+    fits = is_date if column in dates else is_number
+    wrong = [k for k in filled if not fits(texts[k].strip())]
     rows = wrong or filled
     _refuse(data, column, dates, [texts[k] for k in rows], rows)
 
@@ -96,13 +94,11 @@ def _check_texts(
 def _refuse(
     data: LabeledData,
     column: str,
-    dates: Sequence[str] | None,
+    dates: Sequence[str],
     values: Sequence[str],
     rows: Sequence[int],
 ) -> NoReturn:
-    rule = "numbers, or dates (ISO 8601) of one form"
-    if dates is not None:
-        rule = "dates (ISO 8601, 2024-02-29) of one form" if column in dates else "numbers"
+    rule = "dates (ISO 8601, 2024-02-29) of one form" if column in dates else "numbers"
     raise DataError(
         f"column {column!r} of {data.name} must hold {rule}, as in the training data, got "
         f"{some(list(dict.fromkeys(values)))} in {'row' if len(rows) == 1 else 'rows'} "

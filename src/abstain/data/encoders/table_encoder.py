@@ -34,14 +34,14 @@ class TableEncoder(Encoder):
 
     mean: Tensor
     std: Tensor
+    limit: Tensor
+    """Largest distance of a standardised number from 0."""
     columns: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gaps: tuple[int, ...] = ()
     """Columns with missing values, by number."""
-    dates: tuple[str, ...] | None = None
-    """Columns of dates, which are numbers too; None for an encoder of an earlier version."""
-    limit: Tensor | None = None
-    """How far from 0 numbers may go; None for an encoder of an earlier version: no limit."""
+    dates: tuple[str, ...] = ()
+    """Columns of dates, which are numbers too."""
     kind: Kind = "table"
 
     @classmethod
@@ -75,13 +75,16 @@ class TableEncoder(Encoder):
 
     @classmethod
     def restore(cls, saved: dict[str, Any]) -> Self:
-        """Rebuild from what `save` wrote; earlier encoders know less than mean, std and columns."""
-        mean, std = torch.tensor(saved["mean"]), torch.tensor(saved["std"])
-        categories = {name: tuple(known) for name, known in saved.get("categories", {}).items()}
-        gaps = tuple(saved.get("gaps", ()))
-        dates = tuple(saved["dates"]) if "dates" in saved else None
-        limit = torch.tensor(saved["limit"]) if "limit" in saved else None
-        return cls(mean, std, tuple(saved["columns"]), categories, gaps, dates, limit)
+        """Rebuild from what `save` wrote."""
+        return cls(
+            mean=torch.tensor(saved["mean"]),
+            std=torch.tensor(saved["std"]),
+            limit=torch.tensor(saved["limit"]),
+            columns=tuple(saved["columns"]),
+            categories={name: tuple(known) for name, known in saved["categories"].items()},
+            gaps=tuple(saved["gaps"]),
+            dates=tuple(saved["dates"]),
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -99,19 +102,16 @@ class TableEncoder(Encoder):
 
     def as_json(self) -> dict[str, Any]:
         """All fields as plain values."""
-        saved: dict[str, Any] = {
+        return {
             "kind": self.kind,
             "columns": self.columns,
             "mean": self.mean.tolist(),
             "std": self.std.tolist(),
+            "limit": self.limit.tolist(),
             "categories": self.categories,
             "gaps": self.gaps,
+            "dates": self.dates,
         }
-        if self.dates is not None:
-            saved["dates"] = self.dates
-        if self.limit is not None:
-            saved["limit"] = self.limit.tolist()
-        return saved
 
     def encode(self, data: LabeledData | Inputs) -> Inputs:
         """The numbers of each row; new categories and the training's must be numbered alike."""
@@ -143,8 +143,6 @@ class TableEncoder(Encoder):
         >>> TableEncoder.fit(data).too_far(data)
         ['size (1e+30 in row 7)']
         """
-        if self.limit is None:
-            return []
         order = self._order(data.columns, len(self.mean))
         count = torch.zeros(len(self.mean), dtype=torch.int64)
         first: dict[int, tuple[int, float]] = {}
@@ -186,8 +184,7 @@ class TableEncoder(Encoder):
     def _encoded(self, rows: Tensor) -> Tensor:
         """Rows whose columns are in order, as the model sees them."""
         numbers = self._standardised(rows)
-        if self.limit is not None:
-            numbers.clamp_(-self.limit, self.limit)
+        numbers.clamp_(-self.limit, self.limit)
         if not self.gaps and not self.categories:
             return numbers
         missing = rows.isnan()

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -249,16 +249,13 @@ def mean_by_text(rows: Tensor, places: Sequence[int], texts: int) -> Tensor:
     return total / torch.bincount(text_of_part, minlength=texts)[:, None]
 
 
-class Tokens(Protocol):
-    """A tokenizer of the package tokenizers."""
+def splitter(tokenizer: Any, window: int) -> Callable[[str], list[str]]:  # noqa: ANN401
+    """Cut texts into parts of at most so many tokens, the two that frame a text not counted.
 
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> Any:  # noqa: ANN401
-        """Tokens with their places in the text."""
-        ...
-
-
-def splitter(tokenizer: Tokens, window: int) -> Callable[[str], list[str]]:
-    """Cuts texts into parts of at most so many tokens, the two that frame a text not counted."""
+    Args:
+        tokenizer: Of the package tokenizers.
+        window: The most tokens of a part.
+    """
 
     def split(text: str) -> list[str]:
         if len(text.encode()) <= window:  # a token has one byte at least
