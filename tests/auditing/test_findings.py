@@ -25,7 +25,7 @@ def test_reviews_chosen_by_hand_do_not_pass_for_a_random_sample(found, tmp_path)
     worst = [found.data.ids[k] for k in found.order[:40].tolist()]
     knows = found.with_reviewed({id_: truth[id_] for id_ in worst[:20]})
     assert knows.measured is None
-    assert "checked so far: 0," in knows.caution
+    assert "Of a random sample 0 labels were checked." in knows.caution
     assert knows.confidence == 0.9
     assert knows.summary()["reviewed"] == 20
     basis = "estimated from the labels, 20 of them reviewed"
@@ -48,7 +48,7 @@ def test_a_few_answers_do_not_take_the_place_of_the_estimate(found, tmp_path):
     answer(tmp_path / "to-check.csv", truth_of(found), 29)
     few = found.with_reviewed(tmp_path / "to-check.csv")
     assert few.measured is None
-    assert "A sample of 60 labels was drawn; checked so far: 29" in few.caution
+    assert "Of a random sample 29 labels were checked." in few.caution
     answer(tmp_path / "to-check.csv", truth_of(found), 30)
     assert found.with_reviewed(tmp_path / "to-check.csv").findings.verified.counted == 30
 

@@ -7,7 +7,7 @@ import pytest
 
 from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
-from abstain.report.numbers import count, expectation, rough, rough_interval
+from abstain.report.numbers import count, expectation, rough, span
 from abstain.scores.interval import Interval
 
 from review_client import decide, settled, upcoming
@@ -65,15 +65,15 @@ def test_page_terminal_report_summary_and_comparison_say_the_same(
     assert {name: said[name] for name in SAID} == {name: status[name] for name in SAID}
     rate, left = ends(status["noise_rate"]), ends(status["left_wrong"])
     basis = status["noise_rate"]["basis"]
-    assert rough(rate) in words
-    assert f"interval {rough_interval(rate)}, {basis})" in words
+    assert f"{span(rate)} of 160 labels are wrong, most likely {rough(rate)} (" in words
+    assert f"% interval, {basis})" in words
     assert re.search(rf"labels flagged +{count(status['flagged'])}\b", words)
     assert re.search(rf"left among the others +{re.escape(expectation(left))}\n", words)
     assert re.search(rf"labels dropped +{status['dropped']}\n", words)
     assert re.search(rf"labels unsure +{status['unsure']}\n", words)
     report = (texts / "report.html").read_text()
     assert basis in report
-    assert rough_interval(rate) in report
+    assert f"<em>{span(rate)}</em> of the labels are wrong, most likely {rough(rate)}" in report
     assert f">{count(status['flagged'])}<" in report
     folder = AuditFolder.open(texts)
     assert sum(folder.issues["is_label_issue"].to_pylist()) == status["flagged"]
