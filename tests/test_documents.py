@@ -21,7 +21,7 @@ import verdict_page
 from cases import FOLDS
 from verdict_tables import Rows
 
-from abstain.auditing import findings
+from abstain.auditing import findings, out_of_sample
 from abstain.embed import finetuning
 from abstain.embed.backbones import base as backbone
 from abstain.review import leases, pictures, queue, same
@@ -134,6 +134,9 @@ def figures():
             f"One answer in {WORDS[round(1 / curve.SLIPS)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
+            f"**Evidence of small sets.** Up to {out_of_sample.SMALL:,} samples",
+            f"seen by features, a training learns little, and a {WORDS[FOLDS]}-fold",
+            f"up to {out_of_sample.SMALL:,} samples seen by features, and the time",
         ],
         "docs/review.md": [
             f"After {findings.ENOUGH} answers",

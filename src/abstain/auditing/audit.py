@@ -2,6 +2,8 @@
 
 source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is wrong) ──▶ noise rate, flags, budgets
                      (what the training saw of each sample)
+
+On small sets seen by features, leave-one-out predictions take the place of the ledger.
 """
 
 import os
@@ -19,6 +21,7 @@ from abstain.auditing.answers import Answer, Answers, read_answers
 from abstain.auditing.faults import check_names, faults_of
 from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
+from abstain.auditing.out_of_sample import evidence_and_held_out
 from abstain.auditing.probabilities import from_probabilities
 from abstain.auditing.result import Audit
 from abstain.auditing.run import Run
@@ -27,7 +30,6 @@ from abstain.data.identity import fingerprints
 from abstain.data.inputs import release
 from abstain.data.source import Source
 from abstain.errors import AbstainError
-from abstain.scores.evidence import evidence_from_ledger
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.support.progress import with_progress
 from abstain.training.recipe import Recipe
@@ -142,8 +144,8 @@ def audit(
         settings |= {"backbone": backbone, "budget": budget}
         settings |= {"save_every": save_every}
         trained, sources = _train(named, chosen, settings)
-        seen, held_out, test_data = trained.data, trained.held_out, trained.test
-        evidence = evidence_from_ledger(trained.ledger, seen.given.numpy(), held_out)
+        seen, test_data = trained.data, trained.test
+        evidence, held_out = evidence_and_held_out(trained)
     else:
         numbers = features if are_numbers(features) else None
         of_training = {"recipe": recipe, "method": method, "model": model, "features": numbers}

@@ -25,15 +25,12 @@ from abstain.auditing.answers import (
 from abstain.auditing.caution import caution_of
 from abstain.auditing.findings import Findings
 from abstain.auditing.folder import COLUMNS, Absent, AuditFolder
+from abstain.auditing.out_of_sample import probabilities_of
 from abstain.auditing.run import Run
 from abstain.auditing.summary import summary_of
 from abstain.checks.check import Checks
 from abstain.data import LabeledData
-from abstain.data.reading import MEMORY_BUDGET
 from abstain.data.source import Source
-from abstain.embed.embedding import embed
-from abstain.embed.finetuning import FineTuningEncoder
-from abstain.embed.folds import out_of_sample
 from abstain.errors import AbstainError
 from abstain.scores.detection import Detection, detection
 from abstain.scores.evidence import UNKNOWN
@@ -322,23 +319,17 @@ class Audit:
     def probabilities(self) -> npt.NDArray[np.float32]:
         """(N, m) out-of-sample probabilities, in the order of the source.
 
-        Of five linear heads on the features, each judges the samples whose labels it has not seen.
-        Where the backbone was trained too, features are those of before: it has seen all labels.
-        They are for other tools that ask for such probabilities; the verdict itself rests on what
-        the training saw of each label, which ranks wrong labels better (docs/backbones.md).
+        Of at most 2,000 samples seen by features they are leave-one-out predictions, and the
+        verdict rests on them. Of more, each of five linear heads judges the samples whose labels it
+        has not seen: these are for other tools that ask for such probabilities, and the verdict
+        rests on what the training saw, which ranks wrong labels better (docs/backbones.md).
         """
-        trained = self.trained
-        if trained and isinstance(trained.encoder, FineTuningEncoder):
-            features = embed(trained.data, trained.encoder.backbone).within(MEMORY_BUDGET)
-        elif trained and trained.encoder.sees == "table":
-            features = trained.encoder.encode(trained.data)
-        else:
+        if self.trained is None:
             raise AbstainError(
                 "probabilities need features: audit with a backbone, or with features=, got "
-                + ("a network of its own" if trained else "probabilities that were given")
+                "probabilities that were given"
             )
-        found = out_of_sample(features, trained.data.given, self.labels.num_classes)
-        return found.numpy()
+        return probabilities_of(self.trained)
 
     @cached_property
     def issues(self) -> "pa.Table":

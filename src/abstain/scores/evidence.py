@@ -1,7 +1,8 @@
 """Evidence on each given label: its log odds against its rival, the likeliest other class.
 
-After a training it comes from the ledger, as a mean over all visits of a sample. After a
-cross-validation it comes from the probabilities of models that were not trained on the sample.
+After a training it comes from the ledger, as a mean over all visits of a sample. On small sets,
+and after a cross-validation, it comes from the probabilities of models that were not trained on the
+sample.
 """
 
 import math
