@@ -10,10 +10,10 @@ from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.integrations.label_studio import export_label_studio
+from abstain.exporting.cleaned import export_cleaned, export_issues
+from abstain.exporting.label_studio import export_label_studio
 from abstain.predicting.predict import predict_from
 from abstain.report import write_report
-from abstain.report.export import export_cleaned, export_issues
 
 DATA = (np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2)
 CALLS = {

@@ -25,8 +25,9 @@ from verdict_tables import Rows
 from abstain.auditing import findings, out_of_sample
 from abstain.embed import finetuning
 from abstain.embed.backbones import base as backbone
-from abstain.review import leases, pictures, queue, same
+from abstain.review import leases, queue
 from abstain.scores import curve, verdict
+from abstain.showing import fingerprint, pictures
 from abstain.training import augmentation, methods, recipe, trial
 
 ROOT = Path(__file__).parents[1]
@@ -152,7 +153,7 @@ def figures():
             f"{seconds['1000000']:.1f} s for 10⁶ labels of {reranked['speed']['classes']} classes "
             f"and {reranked['speed']['decisions']:,} decisions)",
             f"for {WORDS[round(leases.LEASE / 60)]} minutes",
-            f"(of more than {same.CHECKED:,}, some)",
+            f"(of more than {fingerprint.CHECKED:,}, some)",
             f"With {load['clients']} people who decide at once, a server killed "
             f"{WORDS[load['killed']['kills']]} times",
             f"{page_speed[10**6]['milliseconds_median']:.0f} ms after a key (median, 10⁶ labels)",

@@ -11,8 +11,8 @@ from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
 from abstain.errors import AbstainError
-from abstain.report.export import export_cleaned
-from abstain.report.to_check import export_sample
+from abstain.exporting.cleaned import export_cleaned
+from abstain.exporting.to_check import export_sample
 
 from audits import blobs, rows_of, truth_of
 

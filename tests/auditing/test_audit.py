@@ -17,9 +17,9 @@ from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData, load
 from abstain.errors import AbstainError
+from abstain.exporting.cleaned import export_cleaned
 from abstain.predicting.predict import predict_from
 from abstain.report import write_report
-from abstain.report.export import export_cleaned
 
 from audits import blobs, write_images, write_texts
 

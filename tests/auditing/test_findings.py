@@ -12,7 +12,7 @@ from abstain.auditing.answers import DROP, UNSURE, Answer
 from abstain.auditing.audit import audit
 from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
-from abstain.report.to_check import export_sample
+from abstain.exporting.to_check import export_sample
 from abstain.scores.evidence import Evidence
 from abstain.scores.sampling import Sample, answers_needed, draw, measured_rate, wrong_unchecked
 

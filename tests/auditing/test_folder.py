@@ -19,9 +19,9 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import COLUMNS, AuditFolder
 from abstain.errors import AbstainError
-from abstain.integrations.label_studio import export_label_studio
+from abstain.exporting.label_studio import export_label_studio
+from abstain.exporting.to_check import export_sample
 from abstain.report import write_report
-from abstain.report.to_check import export_sample
 
 from audits import FLIPPED, blobs, rows_of, saved, truth_of, write_images, write_texts
 

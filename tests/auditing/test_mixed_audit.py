@@ -11,7 +11,7 @@ from tickets import tickets
 
 from abstain import AbstainError, Recipe, audit, predict_from, train
 from abstain.auditing.folder import AuditFolder
-from abstain.report.export import export_cleaned
+from abstain.exporting.cleaned import export_cleaned
 from abstain.report.page import render
 from abstain.training.loop.loop import Loop
 from abstain.training.processes import Interrupted

@@ -11,7 +11,7 @@ import pytest
 from abstain.auditing.folder import AuditFolder
 from abstain.auditing.result import COLUMNS
 from abstain.errors import AbstainError
-from abstain.report.to_check import export_sample
+from abstain.exporting.to_check import export_sample
 from abstain.scores.sampling import draw
 
 from audits import answer, truth_of

@@ -6,7 +6,7 @@ import pytest
 
 from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
-from abstain.report.to_check import export_sample
+from abstain.exporting.to_check import export_sample
 
 from audits import answer, audited_blobs, rows_of, truth_of
 from commands import error_of, run

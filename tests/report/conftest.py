@@ -3,15 +3,6 @@ import pytest
 from abstain import Recipe
 from abstain.auditing.audit import audit
 
-from audits import saved, write_texts
-
-
-@pytest.fixture(scope="session")
-def texts(tmp_path_factory):
-    place = tmp_path_factory.mktemp("texts")
-    path = write_texts(place / "reviews.csv")
-    return saved(path, place / "audit", label="stars", features="text"), path
-
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from abstain.report.markup import cut, environment
+from abstain.report.markup import environment
 
 
 class Reader(HTMLParser):
@@ -52,11 +52,6 @@ def test_any_text_stays_text(text):
 @given(st.text())
 def test_any_text_can_be_written(text):
     rendered(text).encode("utf-8")
-
-
-@given(st.text(), st.integers(2, 50))
-def test_a_cut_text_is_no_longer_than_asked(text, length):
-    assert len(cut(text, length)) <= length
 
 
 def test_a_value_that_is_missing_is_an_error_not_a_gap():

@@ -13,7 +13,7 @@ from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.integrations.label_studio import export_label_studio, read_label_studio
+from abstain.exporting.label_studio import export_label_studio, read_label_studio
 from abstain.review.decisions import Answer
 from abstain.review.export import export_corrected
 from abstain.review.sharing import share_decisions

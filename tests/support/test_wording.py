@@ -1,8 +1,10 @@
 """Words for people: the right name is found, and what cannot be seen is quoted."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from abstain.support.wording import did_you_mean, many, some
+from abstain.support.wording import cut, did_you_mean, many, some
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,8 @@ def test_of_a_long_item_only_the_beginning_is_named():
 
 def test_a_noun_agrees_with_its_number():
     assert [many(n, "label") for n in (0, 1, 2)] == ["0 labels", "1 label", "2 labels"]
+
+
+@given(st.text(), st.integers(2, 50))
+def test_a_cut_text_is_no_longer_than_asked(text, length):
+    assert len(cut(text, length)) <= length

@@ -165,7 +165,7 @@ def audit(
         share_decisions(resume)  # what was decided on the page counts as well
         answers: Any = reviewed
         if reviewed is not None and reviewed.suffix.lower() == ".json":
-            from abstain.integrations.label_studio import read_label_studio
+            from abstain.exporting.label_studio import read_label_studio
 
             answers = read_label_studio(reviewed)
         again: dict[str, Any] = {"resume": True, "reviewed": answers}

@@ -104,7 +104,7 @@ def export(
                 f"is not for {fix}", argument=name, remedy="use it with {fix}", fix="relabel"
             )
     from abstain.auditing.folder import AuditFolder
-    from abstain.report.export import SURE_ENOUGH
+    from abstain.exporting.cleaned import SURE_ENOUGH
     from abstain.support.wording import many
 
     saved = AuditFolder.open(audit)
@@ -115,14 +115,14 @@ def export(
     sure = SURE_ENOUGH if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":
-        from abstain.integrations.label_studio import export_label_studio
+        from abstain.exporting.label_studio import export_label_studio
 
         only = True if flagged is None else flagged
         rows, done = export_label_studio(saved, place, flagged=only, url=url), _NOTHING
         after = f"Import it into a project with the labelling interface {place.with_suffix('.xml')}"
     elif to == "cleaned":
-        from abstain.report.export import command, export_cleaned
-        from abstain.report.repair import WEIGHT
+        from abstain.exporting.cleaned import command, export_cleaned
+        from abstain.exporting.corrected import WEIGHT
 
         written = export_cleaned(
             saved,
@@ -147,7 +147,7 @@ def export(
         rows, after = written.rows, ""
         done = {"corrected": written.relabelled, "dropped": written.dropped}
     else:
-        from abstain.report.export import export_issues
+        from abstain.exporting.cleaned import export_issues
 
         if place.suffix.lower() != f".{to}":
             raise AbstainError(f"must end in .{to}, got {place}", argument="out")
@@ -177,7 +177,7 @@ def _check(to: str, meant_for: dict[str, dict[str, object]]) -> None:
 
 def _new_file(saved: "AuditFolder", to: str) -> Path:
     """A name that is not taken: without --out, nothing is written over."""
-    from abstain.report.export import default_suffix
+    from abstain.exporting.cleaned import default_suffix
 
     endings = {"csv": ".csv", "parquet": ".parquet", "label-studio": ".json", "corrected": ".csv"}
     suffix = endings.get(to)

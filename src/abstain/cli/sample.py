@@ -39,7 +39,7 @@ def sample(
     --size later continues the same sample.
     """
     from abstain.auditing.folder import AuditFolder
-    from abstain.report.to_check import export_sample
+    from abstain.exporting.to_check import export_sample
     from abstain.support.wording import many
 
     saved = AuditFolder.open(audit)

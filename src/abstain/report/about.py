@@ -5,8 +5,8 @@ from shlex import quote
 
 from abstain.auditing.result import Audit
 from abstain.auditing.run import Run
+from abstain.exporting.cleaned import command, default_suffix, reading_of_cleaned
 from abstain.report.curves import warm_up_epochs
-from abstain.report.export import command, default_suffix, reading_of_cleaned
 from abstain.report.numbers import percent
 from abstain.support.wording import some
 

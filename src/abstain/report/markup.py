@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from abstain.report import numbers
-from abstain.support.wording import many
+from abstain.support.wording import cut, many
 
 # What HTML forbids in text: controls but tab and line feed, and halves of surrogate pairs, which
 # file names that are not UTF-8 bring along and which cannot be written.
@@ -42,20 +42,6 @@ def environment() -> Environment:
         "width": numbers.width,
     }
     return made
-
-
-def cut(text: str, length: int) -> str:
-    """The beginning of a text, to the end of a word where there is one near.
-
-    >>> cut("a long winded sentence", 12)
-    'a long …'
-    """
-    text = " ".join(text.split())
-    if len(text) <= length:
-        return text
-    head = text[: length - 1]
-    word = head.rpartition(" ")[0]
-    return f"{word} …" if len(word) > length // 2 - 1 else f"{head}…"
 
 
 def _printable(value: object) -> object:

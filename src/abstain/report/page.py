@@ -15,7 +15,7 @@ from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
 from abstain.report.about import next_steps, what_was_done
 from abstain.report.curves import scores, training
-from abstain.report.faults_shown import faults, leaked, not_looked_for
+from abstain.report.data_issues import faults, leaked, not_looked_for
 from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
 from abstain.report.markup import environment

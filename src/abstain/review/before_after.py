@@ -24,13 +24,13 @@ from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.report.markup import environment
 from abstain.report.page import policy_of, style_sheet
-from abstain.report.samples import Samples, Shown
 from abstain.review.decisions import Agreement
 from abstain.review.export import Corrected, corrected
 from abstain.review.standing import Standing
 from abstain.review.store import FILE, Store
 from abstain.scores.interval import Interval
 from abstain.scores.verdict import CONFIDENCE
+from abstain.showing.samples import Samples, Shown
 from abstain.support.files import publish_text
 from abstain.support.wording import some
 from abstain.training.saving.run_folder import RunFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from abstain.errors import AbstainError
-from abstain.report.export import default_suffix, export_cleaned, write_table
+from abstain.exporting.cleaned import default_suffix, export_cleaned, write_table
 from abstain.review.export import export_corrected, log_table
 from abstain.review.session import Session
 from abstain.support.spreadsheets import for_spreadsheets

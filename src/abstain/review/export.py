@@ -20,14 +20,14 @@ from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
-from abstain.report.export import (
+from abstain.exporting.cleaned import (
     Exported,
     check_own_files,
     folder_of,
     source_files,
     write_table,
 )
-from abstain.report.repair import Repaired, own_rows, plain_rows
+from abstain.exporting.corrected import Repaired, own_rows, plain_rows
 from abstain.review.decisions import Answer, Decisions, whose
 from abstain.review.store import FILE, Store
 from abstain.support.optional import require

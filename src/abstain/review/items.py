@@ -8,8 +8,8 @@ from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.review.decisions import Entry, whose
 from abstain.review.faults import WORDS, Faults
-from abstain.review.shown import Shown
 from abstain.review.standing import Standing
+from abstain.showing.shown import Shown
 
 PROPOSALS = 10
 """Classes that are proposed: as many as there are digits to choose them by."""

@@ -14,8 +14,8 @@ from abstain.data import splits
 from abstain.data.source import Source
 from abstain.embed.backbones.names import NONE
 from abstain.errors import AbstainError
+from abstain.exporting.cleaned import default_suffix, export_cleaned
 from abstain.report import write_report
-from abstain.report.export import default_suffix, export_cleaned
 from abstain.review.before_after import PAGE, compare, write_before_after
 from abstain.review.sharing import share_decisions
 from abstain.training.recipe import Recipe

@@ -21,9 +21,9 @@ from abstain.review.instructions import read_instructions
 from abstain.review.items import PROPOSALS, Items
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
-from abstain.review.shown import source_of
-from abstain.review.store import Mark
 from abstain.scores.sampling import Sample
+from abstain.showing.fingerprint import Mark
+from abstain.showing.shown import source_of
 from abstain.support.wording import some
 
 _HANDED_OUT = 100  # labels of the random sample at a time

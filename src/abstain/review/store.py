@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 from abstain.errors import AbstainError
 from abstain.review.decisions import Answer, Decisions, Entry, Mode
+from abstain.showing.fingerprint import Mark
 
 FILE = "review.sqlite"
 _FORMAT = "1"
@@ -44,15 +45,6 @@ CREATE TABLE shared (id TEXT PRIMARY KEY, label TEXT NOT NULL);
 # Logs of earlier versions get it when they are opened.
 _SEEN = "CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, stamp TEXT, digest TEXT)"
 _SECONDS = "ALTER TABLE log ADD COLUMN seconds REAL"
-
-
-class Mark(NamedTuple):
-    """By what to know a sample again."""
-
-    stamp: str
-    """Of a file: its size and when it was written. As long as that stays, nothing is read."""
-    digest: str
-    """Of its content."""
 
 
 class NotKeptError(AbstainError):

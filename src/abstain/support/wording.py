@@ -54,6 +54,20 @@ def beginning(error: object, characters: int = 200) -> str:
     return text if len(text) <= characters else f"{text[:characters].rstrip()}…"
 
 
+def cut(text: str, length: int) -> str:
+    """The beginning of a text, to the end of a word where there is one near.
+
+    >>> cut("a long winded sentence", 12)
+    'a long …'
+    """
+    text = " ".join(text.split())
+    if len(text) <= length:
+        return text
+    head = text[: length - 1]
+    word = head.rpartition(" ")[0]
+    return f"{word} …" if len(word) > length // 2 - 1 else f"{head}…"
+
+
 def _visible(item: object) -> str:
     """Put quotes around a text that is empty, or has spaces around it."""
     text = str(item)

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.faults_shown import faults, leaked, not_looked_for
+from abstain.report.data_issues import faults, leaked, not_looked_for
 from abstain.report.page import render
 
 

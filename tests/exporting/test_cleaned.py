@@ -11,7 +11,7 @@ import pytest
 from abstain import Recipe, train
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.report.export import default_suffix, export_cleaned, export_issues
+from abstain.exporting.cleaned import default_suffix, export_cleaned, export_issues
 
 from audits import blobs, flagged_ids, rows_of, saved, write_images, write_texts
 

@@ -1,6 +1,6 @@
 """An audit as a file for other programs: all labels, or the data set with corrected labels.
 
-What becomes of the labels and the rows is in `abstain.report.repair`; here are the files.
+What becomes of the labels and the rows is in `abstain.exporting.corrected`; here are the files.
 """
 
 import os
@@ -19,7 +19,7 @@ from abstain.data import BUILTIN, LabeledData
 from abstain.data.features import SUFFIX, is_feature_file
 from abstain.data.readers.splits import TABLE_SUFFIXES, canonical, split_folders, table_files
 from abstain.errors import AbstainError
-from abstain.report.repair import (
+from abstain.exporting.corrected import (
     Repaired,
     own_rows,
     plain_arrays,

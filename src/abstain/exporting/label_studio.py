@@ -21,8 +21,8 @@ from abstain.auditing.answers import ANSWER, NO_CLASS
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
-from abstain.report.export import with_answers
-from abstain.report.samples import data_uri
+from abstain.exporting.cleaned import with_answers
+from abstain.showing.samples import data_uri
 from abstain.support.files import publish_text
 
 CHOICES = "label"

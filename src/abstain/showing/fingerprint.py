@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor, as_tensor
@@ -10,14 +11,22 @@ from abstain.data import LabeledData
 from abstain.data.readers.image_folder import FileBlobs
 from abstain.data.readers.images import LazyImages
 from abstain.errors import DataError
-from abstain.review.pictures import blob_of
-from abstain.review.store import Mark
+from abstain.showing.pictures import blob_of
 
 CHECKED = 10_000
 """Files or texts, of all, that are compared at a glance."""
 
 
-class Same:
+class Mark(NamedTuple):
+    """What a sample is recognised by: a stamp, and the digest of its content."""
+
+    stamp: str
+    """Of a file: its size and when it was written. As long as that stays, nothing is read."""
+    digest: str
+    """Of its content."""
+
+
+class SampleFingerprint:
     """Compares samples with what they were: all of them at a glance, some to the last byte.
 
     Args:
@@ -50,7 +59,7 @@ class Same:
         return digest.hexdigest()
 
     def mark(self, row: int) -> Mark:
-        """By what to know a sample again, or an error that says why it cannot be read."""
+        """Take the mark of a sample, or raise an error that says why it cannot be read."""
         return Mark(self._stamp(row), self._digest(row))
 
     def version(self, row: int) -> str:

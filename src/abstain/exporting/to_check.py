@@ -10,8 +10,8 @@ from abstain.arguments import typed
 from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answers, answers_in
 from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.errors import AbstainError
-from abstain.report.export import Exported, check_own_files, folder_of, write_table
-from abstain.report.repair import plain_rows
+from abstain.exporting.cleaned import Exported, check_own_files, folder_of, write_table
+from abstain.exporting.corrected import plain_rows
 from abstain.support.optional import require
 from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many

@@ -7,7 +7,7 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
-from abstain.report.to_check import export_sample
+from abstain.exporting.to_check import export_sample
 
 from audits import answer, audited_blobs, blobs, rows_of, truth_of, write_images, write_texts
 

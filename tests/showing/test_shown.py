@@ -1,6 +1,6 @@
 """A sample as a person sees it: safe pictures, marked words, and which samples are alike.
 
-Tests of shown.py, pictures.py and same.py, of which test_same.py has more.
+Tests of shown.py, pictures.py and fingerprint.py, of which test_fingerprint.py has more.
 """
 
 import io
@@ -18,9 +18,9 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
-from abstain.review.pictures import LARGEST_PICTURE
 from abstain.review.session import Session
-from abstain.review.shown import Shown
+from abstain.showing.pictures import LARGEST_PICTURE
+from abstain.showing.shown import Shown
 
 from audits import HOSTILE, write_images
 from review_client import decide, settled, upcoming
@@ -201,7 +201,7 @@ def test_a_picture_that_was_replaced_by_one_of_equal_size_is_noticed(tmp_path, p
 
 def test_a_text_that_was_changed_is_noticed_wherever_it_stands(texts, page, monkeypatch):
     """Of many texts, not all are compared but those that were decided on."""
-    monkeypatch.setattr("abstain.review.same.CHECKED", 1)
+    monkeypatch.setattr("abstain.showing.fingerprint.CHECKED", 1)
     with page(texts) as client:
         decide(client, 7, "bad")
     path = Path(json.loads((texts / "summary.json").read_text())["sources"]["train"])

@@ -13,8 +13,8 @@ from torch import Tensor, as_tensor
 from abstain.auditing.folder import Absent
 from abstain.data import LabeledData
 from abstain.data.encoders.spread import spread_of
-from abstain.report.markup import cut
 from abstain.support.optional import require
+from abstain.support.wording import cut
 
 _SIDE = 112
 _LEAST_PIXELS, _PIXELATED = 20, 64

@@ -25,8 +25,8 @@ from abstain.embed.encoder import BackboneEncoder, load_any_encoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError, DataError
-from abstain.review.pictures import SMALLEST, picture_of
-from abstain.review.same import Same
+from abstain.showing.fingerprint import SampleFingerprint
+from abstain.showing.pictures import SMALLEST, picture_of
 from abstain.support.optional import require
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Shown:
         row = {id_: k for k, id_ in enumerate(self._ids)}
         self._rows = [row[id_] for id_ in ids]
         self._check_labels(audit, row)
-        self.same = Same(self.data, self._rows)
+        self.same = SampleFingerprint(self.data, self._rows)
         self._likely: npt.NDArray[np.bool_] | None = None
         self._candidates: dict[int, tuple[npt.NDArray[np.int64], Floats]] = {}
 

@@ -8,7 +8,8 @@ import pytest
 
 from abstain.errors import AbstainError
 from abstain.review.session import Session
-from abstain.review.store import Mark, Store
+from abstain.review.store import Store
+from abstain.showing.fingerprint import Mark
 
 from review_client import decide, upcoming
 

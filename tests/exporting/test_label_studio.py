@@ -11,7 +11,7 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
-from abstain.integrations.label_studio import export_label_studio
+from abstain.exporting.label_studio import export_label_studio
 
 from audits import blobs, write_images, write_texts
 

@@ -11,8 +11,8 @@ from tickets import tickets
 from abstain import Recipe, train
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.report.export import export_cleaned
-from abstain.report.repair import Repaired, plain_arrays, plain_rows
+from abstain.exporting.cleaned import export_cleaned
+from abstain.exporting.corrected import Repaired, plain_arrays, plain_rows
 
 from audits import blobs, flagged_ids, rows_of, saved, write_images
 

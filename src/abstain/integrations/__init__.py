@@ -1,1 +1,0 @@
-"""Bridges to other programs, one file each."""
