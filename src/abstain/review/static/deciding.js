@@ -28,7 +28,7 @@ export async function decide(answers, { advance = true } = {}) {
   const group = { items: answers.map(({ item }) => item), words: inWords(answers), entries: null };
   page.done.push(group);
   if (advance) forth(); else show();
-  recent();
+  requestAnimationFrame(() => setTimeout(recent)); // the next sample is first
   page.saved = save(answers, { answers: decided, mode, who: page.who }, page.saved, group);
   await page.saved;
 }
