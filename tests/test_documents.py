@@ -31,7 +31,7 @@ from abstain.showing import fingerprint, pictures
 from abstain.training import augmentation, methods, recipe, trial
 
 ROOT = Path(__file__).parents[1]
-WORDS = {3: "three", 4: "four", 5: "five", 7: "seven", 10: "ten", 50: "fifty"}
+WORDS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 10: "ten", 50: "fifty"}
 ORDINALS = {5: "fifth"}
 
 
