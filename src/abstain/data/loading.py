@@ -78,6 +78,7 @@ def load(
         own_size: leave images as they are, of any size, to be decoded when asked for; a backbone
             scales them itself.
         memory_budget: bytes of decoded inputs to keep in memory; larger inputs are decoded lazily.
+            With own_size, a quarter of it may hold the files, so that each is opened once.
         shown_only: True reads only what a person is shown; an `.npy` of features is left unread.
 
     Raises:
