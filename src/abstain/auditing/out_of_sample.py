@@ -5,6 +5,7 @@ fitted to all labels but one does (docs/audit.md), and an audit by features take
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,16 @@ from abstain.errors import AbstainError
 from abstain.scores.evidence import Evidence, evidence_from_ledger
 from abstain.scores.held_out import HeldOut
 from abstain.training.methods import DEFAULT_METHOD
-from abstain.training.trained import Trained
+
+if TYPE_CHECKING:
+    from abstain.training.trained import Trained
 
 SMALL = 2_000
 """Samples of the largest small set; the leave-one-out fit grows with their cube."""
 _MODEL = "mlp"  # what features are trained by, unless a user names another
 
 
-def is_small(trained: Trained) -> bool:
+def is_small(trained: "Trained") -> bool:
     """Whether the evidence is out-of-sample: on few samples, seen by features, with defaults.
 
     Whoever names another method or model asks what that saw; weights count in a training alone.
@@ -40,7 +43,7 @@ def is_small(trained: Trained) -> bool:
     )
 
 
-def evidence_and_held_out(trained: Trained) -> tuple[Evidence, HeldOut | None]:
+def evidence_and_held_out(trained: "Trained") -> tuple[Evidence, HeldOut | None]:
     """The evidence on every label, and how many held-out labels the model behind it predicted."""
     given = trained.data.given.numpy()
     if not is_small(trained):
@@ -49,7 +52,7 @@ def evidence_and_held_out(trained: Trained) -> tuple[Evidence, HeldOut | None]:
     return replace(evidence, abstention=trained.ledger.abstention.numpy()), held_out
 
 
-def probabilities_of(trained: Trained) -> npt.NDArray[np.float32]:
+def probabilities_of(trained: "Trained") -> npt.NDArray[np.float32]:
     """(N, m) by models that have not seen the label of the sample, in the order of the source.
 
     Where the backbone was trained too, features are those of before: it has seen all labels.
