@@ -34,7 +34,7 @@ from abstain.training.loop.batches import Batches, Task
 from abstain.training.loop.loop import Loop
 from abstain.training.loop.step import layout_for
 from abstain.training.objective.losses import Objective
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.run_folder import make_model
 
 BATCH, LEARNING_RATE, PAYOFF = 128, 1e-3, 9.99
@@ -62,7 +62,7 @@ class NoLedger:
 
 
 def make_loop(data, encoder, inputs, layout, objective, ledger):
-    recipe = Recipe(epochs=10_000, warm_up=0, batch=BATCH, learning_rate=LEARNING_RATE)
+    recipe = Plan(epochs=10_000, warm_up=0, batch=BATCH, learning_rate=LEARNING_RATE)
     rows = torch.arange(len(data))
     batches = Batches(inputs=inputs, rows=rows, size=BATCH, seed=0, device=torch.device("cpu"))
     task = Task(encoder=encoder, num_classes=10, training=batches, given=data.given)

@@ -57,9 +57,10 @@ def first(data, limit):
 
 def case(data, test, way, column, seed, settings):
     began = time.monotonic()
-    seeds = {"seed_init": seed, "seed_order": seed}
     own, backbone = WAYS[way]
-    found = audit(data, Recipe.of("auto", **own, **seeds, **settings), backbone=backbone, test=test)
+    found = audit(
+        data, Recipe.of("auto", seed=seed, **own, **settings), backbone=backbone, test=test
+    )
     seconds = time.monotonic() - began
     wrong = (data.given != data.true).numpy()
     verdict, trained = found.verdict, found.trained
@@ -79,9 +80,9 @@ def case(data, test, way, column, seed, settings):
         "rate_high": rate.high,
         "true_rate": float(wrong.mean()),
         "outcome": trained.outcome,
-        "augment": trained.recipe.augment,
-        "precision": trained.recipe.precision,
-        "backbone": trained.recipe.backbone,
+        "augment": trained.plan.augment,
+        "precision": trained.plan.precision,
+        "backbone": trained.plan.backbone,
         "comparison": trained.finetuning and trained.finetuning.reason,
         "epochs": [
             {k: row[k] for k in ("epoch", "seconds", "test_accuracy", "loss") if k in row}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.record import Result
 from reproduction.stacked import coteaching
 from reproduction.tasks import Task
@@ -33,7 +33,7 @@ class Executor:
     def __init__(self, data_dir: Path | None = None, on_epoch: OnEpoch | None = None) -> None:
         self.data_dir, self.on_epoch = data_dir, on_epoch
 
-    def __call__(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+    def __call__(self, task: Task, recipes: Sequence[Plan]) -> Sequence[Result]:
         """A result for each recipe, in their order."""
         size, classes = len(task.inputs), task.num_classes
         recipes = [r.resolved(num_samples=size, num_classes=classes) for r in recipes]
@@ -46,7 +46,7 @@ class Executor:
             return [self._one(task, recipe) for recipe in recipes]
         return self._stacked(task, recipes)
 
-    def _stacked(self, task: Task, recipes: Sequence[Recipe]) -> Sequence[Result]:
+    def _stacked(self, task: Task, recipes: Sequence[Plan]) -> Sequence[Result]:
         from reproduction.stacked.trainer import StackedTask, train_stacked
 
         stacked = StackedTask(
@@ -67,7 +67,7 @@ class Executor:
             report=self.on_epoch,
         )
 
-    def _one(self, task: Task, recipe: Recipe) -> Result:
+    def _one(self, task: Task, recipe: Plan) -> Result:
         from abstain.training.train import train
 
         options: dict[str, Any] = {} if self.data_dir is None else {"data_dir": self.data_dir}
@@ -78,7 +78,7 @@ class Executor:
 class OneResult:
     """What one training through `abstain.train` gave."""
 
-    recipe: Recipe
+    recipe: Plan
     epochs: list[dict[str, float]]
     stop_epoch: float
     outcome: str
@@ -91,7 +91,7 @@ class OneResult:
 def _result(trained: "Trained") -> OneResult:
     rows = trained.history.epochs
     return OneResult(
-        recipe=trained.recipe,
+        recipe=trained.plan,
         epochs=rows,
         stop_epoch=rows[-1]["step"] / _steps(trained),
         outcome=trained.outcome,
@@ -104,7 +104,7 @@ def _result(trained: "Trained") -> OneResult:
 
 def _steps(trained: "Trained") -> float:
     """The steps of a whole epoch: a stop may come within one."""
-    recipe, samples = trained.recipe, len(trained.data)
+    recipe, samples = trained.plan, len(trained.data)
     if recipe.stop == "validation":
         samples -= recipe.held_out(samples)
     return float(np.ceil(samples / (recipe.batch or 1)))

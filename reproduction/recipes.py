@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from abstain.training import methods
-from abstain.training.recipe import Recipe
+from abstain.training import recipe as methods
+from abstain.training.plan import Plan
 from reproduction.runs import Run
 
 
@@ -144,7 +144,7 @@ def make_run(
         "flip_kind": kind,
         "noise": kind,
     }
-    made = Recipe(**{**values, **_own(method, setting, rate), **changes})
+    made = Plan(**{**values, **_own(method, setting, rate), **changes})
     if network is None:
         network = "mlp-256" if method == "coteaching_mlp" else setting.network
     return Run(data=data, network=network, recipe=made)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.runs import Run
 
 BINS = 40
@@ -24,7 +24,7 @@ class Result(Protocol):
     """What an executor gives for a recipe."""
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> Plan:
         """As it was run."""
 
     @property

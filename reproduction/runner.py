@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from abstain.errors import AbstainError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.cost import Cost
 from reproduction.groups import Group, make_groups
 from reproduction.record import Result, make_record
@@ -16,7 +16,7 @@ from reproduction.runs import Run
 from reproduction.store import Store
 from reproduction.tasks import Task
 
-Execute = Callable[[Task, Sequence[Recipe]], Sequence[Result]]
+Execute = Callable[[Task, Sequence[Plan]], Sequence[Result]]
 """Trains recipes that can be stacked; a result for each, in their order."""
 Load = Callable[[str, str], Task]
 """The data set and network by their names, as tensors."""

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 
 # These always count. A setting that a later version adds counts only where it is not left at its
 # default, so that runs that were made without it keep their names.
@@ -39,14 +39,14 @@ _SEEDS = ("seed_noise", "seed_init", "seed_order")
 _MACHINE = ("precision", "model", "backbone", "finetune", "augment")
 # Settings of how a machine computes that runs were recorded with, and recipes no longer have.
 _ONCE = ("memory_format", "parts")
-_DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
+_DEFAULTS = {field.name: field.default for field in fields(Plan) if field.default is not MISSING}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """What one training is asked to do.
 
-    >>> run = Run(data="mnist", network="mnist-cnn", recipe=Recipe(epochs=50, batch=128))
+    >>> run = Run(data="mnist", network="mnist-cnn", recipe=Plan(epochs=50, batch=128))
     >>> run.name == run.with_seed(0).name, run.name == run.with_seed(1).name
     (True, False)
     >>> run.cell == run.with_seed(1).cell
@@ -55,7 +55,7 @@ class Run:
 
     data: str
     network: str
-    recipe: Recipe
+    recipe: Plan
 
     @cached_property
     def name(self) -> str:
@@ -98,7 +98,7 @@ class Run:
     def from_json(cls, values: dict[str, Any]) -> "Run":
         """The run that `as_json` wrote."""
         known = {name: x for name, x in values["recipe"].items() if name not in _ONCE}
-        recipe = Recipe.from_json(known)
+        recipe = Plan.from_json(known)
         return cls(data=values["data"], network=values["network"], recipe=recipe)
 
 

@@ -28,7 +28,7 @@ from abstain.embed.backbones import base as backbone
 from abstain.review import leases, queue
 from abstain.scores import curve, verdict
 from abstain.showing import fingerprint, pictures
-from abstain.training import augmentation, methods, recipe, trial
+from abstain.training import augmentation, plan, recipe, trial
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 10: "ten", 50: "fifty"}
@@ -85,7 +85,7 @@ def figures():
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     answers_in = next(x for x in result("new-answers.json")["rows"] if x["labels"] == 10**5)
     sizes = [x["labels"] for x in real]
-    tuned = methods.FINETUNE
+    tuned = recipe.FINETUNE
     photos = [x for x in result("backbones.json")["sets"].values() if x["kind"] == "image"]
     gained = [
         np.mean([x[k]["auroc"] for x in photos]) for k in ("none", "small:efficientnet-lite2")
@@ -167,8 +167,8 @@ def figures():
             f"{tuned['learning_rate']} for the new last layer and a "
             f"{ORDINALS[round(1 / finetuning.ImageFineTuning.rate)]} of it for a backbone of "
             f"images ({finetuning.TextFineTuning.rate} of it for one of texts), "
-            f"{tuned['epochs']} epochs, batches of {recipe._LARGE_BATCH} from "
-            f"{recipe._LARGE_SET:,} samples on, else of {recipe._SMALL_BATCH}.",
+            f"{tuned['epochs']} epochs, batches of {plan._LARGE_BATCH} from "
+            f"{plan._LARGE_SET:,} samples on, else of {plan._SMALL_BATCH}.",
             f"Images up to {backbone._SMALL_IMAGE} pixels are seen at "
             f"{finetuning._SMALL_INPUT}, others",
             f"half of at most {augmentation._JUDGED:,} images",

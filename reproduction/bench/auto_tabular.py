@@ -76,8 +76,7 @@ def run(name, method, kind, rate, seed):
     x_train, x_test, y_train, y_test = train_test_split(
         x.astype(np.float32), names, test_size=0.25, random_state=seed, stratify=y
     )
-    seeds = dict.fromkeys(("seed_noise", "seed_init", "seed_order"), seed)
-    recipe = Recipe.of(method, flip=rate, flip_kind=kind, **seeds)
+    recipe = Recipe.of(method, flip=rate, flip_kind=kind, seed=seed)
     trained = train((x_train, y_train), recipe, test=(x_test, y_test))
     given = trained.data.given.numpy()
     evidence = evidence_from_ledger(trained.ledger, given)

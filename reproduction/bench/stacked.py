@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from abstain.losses import gamblers_loss
 from abstain.models import build_model
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from reproduction.stacked.runs import Run, epoch_orders
 from reproduction.stacked.trainer import StackedTask, _Stack, train_stacked
 
@@ -85,7 +85,7 @@ def task_from(path):
 
 
 def resolved(task, method="schedule", **changes):
-    recipe = Recipe.of(method, **{"batch": BATCH, "epochs": 50, "flip": 0.5, **changes})
+    recipe = plan_of(method, **{"batch": BATCH, "epochs": 50, "flip": 0.5, **changes})
     return recipe.resolved(num_samples=len(task.true), num_classes=task.num_classes)
 
 

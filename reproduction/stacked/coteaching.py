@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from abstain.errors import AbstainError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 
 METHOD = "coteaching-plus"
-"""The `Recipe.method` that asks for a pair."""
+"""The `Plan.method` that asks for a pair."""
 
 # The second network of a pair starts from a seed that no first one is likely to have.
 _PARTNER = 2**31
@@ -52,7 +52,7 @@ class CoTeachingPlan:
     learning_rate: float = 1e-3
 
     @classmethod
-    def of(cls, recipe: Recipe) -> "CoTeachingPlan":
+    def of(cls, recipe: Plan) -> "CoTeachingPlan":
         """The plan of a resolved recipe; its warm-up is the plain co-teaching."""
         if recipe.rate is None:
             raise AbstainError(

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from abstain.losses.kernels import plain_bet_loss
 from abstain.training.objective.losses import trust_from, trusted_losses
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.stacked.per_model import PerModel
 
 _RULES = ("fixed", "euc", "mid", "exp")
@@ -42,7 +42,7 @@ class Losses(PerModel):
     """Whether cross-entropy is trained for now."""
 
     @classmethod
-    def of(cls, recipes: Sequence[Recipe], device: torch.device, dtype: torch.dtype) -> Self:
+    def of(cls, recipes: Sequence[Plan], device: torch.device, dtype: torch.dtype) -> Self:
         """The table of resolved recipes."""
 
         def column(values: list[float] | list[bool], kind: torch.dtype = dtype) -> Tensor:

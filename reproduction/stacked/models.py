@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from abstain.training.loop.step import step_weight
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.stacked.losses import Losses
 from reproduction.stacked.per_model import PerModel
 
@@ -55,7 +55,7 @@ class Models(PerModel):
         cls,
         weights: list[Tensor],
         precision: torch.dtype,
-        recipes: Sequence[Recipe],
+        recipes: Sequence[Plan],
         given: Tensor,
         keep_samples: bool,
         *,

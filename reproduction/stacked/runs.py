@@ -14,7 +14,7 @@ from abstain.training.loop.evaluation import has_diverged
 from abstain.training.objective.losses import Stop, is_warm_up, make_stop, make_warm_up
 from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
 from abstain.training.objective.warm_up import WarmUp
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.history import Row, all_done
 from abstain.training.sources import planted
 from reproduction.stacked import coteaching
@@ -27,7 +27,7 @@ class Run:
 
     number: int
     """Its place among the recipes."""
-    recipe: Recipe
+    recipe: Plan
     given: npt.NDArray[np.int64]
     rows: Tensor
     """The samples to train on; the order of an epoch is drawn as `Batches` draws it."""
@@ -46,7 +46,7 @@ class Run:
 
     @classmethod
     def begin(
-        cls, number: int, recipe: Recipe, inputs: Tensor, true: Tensor, num_classes: int
+        cls, number: int, recipe: Plan, inputs: Tensor, true: Tensor, num_classes: int
     ) -> "Run":
         """Plant the errors and hold samples out, as for one model alone."""
         held_out, rows = held_out_rows(recipe, len(true))
@@ -155,7 +155,7 @@ class Run:
 def epoch_orders(runs: Sequence[Run], epoch: int) -> Mapping[tuple[int, int], Tensor]:
     """The samples of an epoch in batches (steps, B) for each kind of order; the last is filled up.
 
-    >>> run = Run.begin(0, Recipe(batch=2), torch.zeros(3, 1), torch.arange(3), 3)
+    >>> run = Run.begin(0, Plan(batch=2), torch.zeros(3, 1), torch.arange(3), 3)
     >>> epoch_orders([run], epoch=0)[run.order_key].shape
     torch.Size([2, 2])
     """

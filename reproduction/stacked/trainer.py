@@ -23,7 +23,7 @@ from abstain.training.loop.evaluation import SUMS, means
 from abstain.training.loop.loop import LOOK_EVERY
 from abstain.training.objective.stopping import AnalyticalStop
 from abstain.training.objective.warm_up import WarmUp
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.history import Row
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
@@ -72,7 +72,7 @@ class StackedTask:
 class StackedResult:
     """What a run of a stack gave; of a co-teaching pair, the means over its two networks."""
 
-    recipe: Recipe
+    recipe: Plan
     epochs: list[dict[str, float]]
     """A row per epoch: epoch, loss, train_accuracy, stake, payoff, clean_loss, corrupt_loss,
     test_accuracy, validation_accuracy; what there was nothing of is left out."""
@@ -93,7 +93,7 @@ class StackedResult:
 
 def train_stacked(
     task: StackedTask,
-    recipes: Sequence[Recipe],
+    recipes: Sequence[Plan],
     *,
     device: torch.device | str | None = None,
     keep_samples: bool = False,
@@ -102,7 +102,7 @@ def train_stacked(
 ) -> list[StackedResult]:
     """Train a model for each recipe, all at once; the results are in the order of the recipes.
 
-    Recipes must be resolved (`Recipe.resolved`) and agree in batch, optimiser, learning rate and
+    Recipes must be resolved (`Plan.resolved`) and agree in batch, optimiser, learning rate and
     precision. One whose method is "coteaching-plus" trains a pair of networks: its rate is that of
     the method, its warm-up the epochs of plain co-teaching.
 
@@ -122,7 +122,7 @@ def train_stacked(
     ...     inputs=torch.eye(4).repeat(8, 1), true=torch.arange(4).repeat(8), num_classes=4,
     ...     test_inputs=torch.eye(4), test_labels=torch.arange(4), network="mlp",
     ... )
-    >>> recipe = Recipe.of("nll", epochs=30).resolved(num_samples=32, num_classes=4)
+    >>> recipe = plan_of("nll", epochs=30).resolved(num_samples=32, num_classes=4)
     >>> [result.test_accuracy for result in train_stacked(task, [recipe, recipe], device="cpu")]
     [1.0, 1.0]
     """
@@ -353,7 +353,7 @@ def _result(run: Run, keep_samples: bool) -> StackedResult:
     )
 
 
-def _check(recipes: Sequence[Recipe]) -> None:
+def _check(recipes: Sequence[Plan]) -> None:
     if not recipes:
         raise AbstainError("recipes must hold at least one recipe, got none")
     for recipe in recipes:

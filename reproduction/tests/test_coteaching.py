@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.stacked.coteaching import CoTeachingPlan, exchange
 
 
@@ -64,7 +64,7 @@ def test_each_pair_may_have_its_own_share_and_rule():
 
 
 def test_the_plan_follows_the_recipe():
-    recipe = Recipe(rate=0.45, epochs=200, warm_up=20, learning_rate=0.01)
+    recipe = Plan(rate=0.45, epochs=200, warm_up=20, learning_rate=0.01)
     plan = CoTeachingPlan.of(recipe)
     assert [plan.by_disagreement(epoch) for epoch in (0, 19, 20)] == [False, False, True]
     assert plan.kept(10) == plan.kept(199) == pytest.approx(0.55)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from abstain.errors import AbstainError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction import runs
 from reproduction.recipes import METHODS, SETTINGS, make_run
 from reproduction.runs import Run
@@ -23,11 +23,11 @@ def test_names_of_runs_never_change():
 
 def test_a_setting_that_is_added_later_leaves_names_as_they_are(monkeypatch):
     @dataclass(frozen=True, kw_only=True)
-    class LaterRecipe(Recipe):
+    class LaterRecipe(Plan):
         new_setting: int = 7
 
     monkeypatch.setitem(runs._DEFAULTS, "new_setting", 7)
-    old = Run(data="mnist", network="mnist-cnn", recipe=Recipe(epochs=3))
+    old = Run(data="mnist", network="mnist-cnn", recipe=Plan(epochs=3))
     assert replace(old, recipe=LaterRecipe(epochs=3)).name == old.name
     assert replace(old, recipe=LaterRecipe(epochs=3, new_setting=8)).name != old.name
 

@@ -13,7 +13,7 @@ from abstain.models import build_model
 from abstain.training.loop.batches import Batches
 from abstain.training.objective.losses import Objective
 from abstain.training.objective.stopping import AnalyticalStop
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from reproduction.stacked import trainer
 from reproduction.stacked.coteaching import CoTeachingPlan
 from reproduction.stacked.nets import build_one, conv_pool_relu
@@ -79,7 +79,7 @@ def make_task(network="mnist-cnn", samples=22, seed=0):
 
 def resolved(method, task, **changes):
     changes = {"epochs": 3, "batch": 5, "flip": 0.4, "seed_noise": 3, **changes}
-    recipe = Recipe.of(method, **changes)
+    recipe = plan_of(method, **changes)
     return recipe.resolved(num_samples=len(task.true), num_classes=CLASSES)
 
 

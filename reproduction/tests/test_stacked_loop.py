@@ -8,7 +8,7 @@ import small_runs as small
 import torch
 
 from abstain.models import build_model
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 from reproduction.stacked.trainer import StackedTask, train_stacked
 
@@ -44,13 +44,13 @@ def task_of(trained):
 def test_auto_is_that_of_the_loop_and_a_neighbour_changes_nothing(epochs):
     x, y = small.blobs(43)
     settings = {"epochs": epochs, "batch": 5, "learning_rate": 0.01, "flip": 0.3}
-    recipe = Recipe.of("auto", seed_init=3, seed_order=4, **settings)
+    recipe = plan_of("auto", seed_init=3, seed_order=4, **settings)
     trained = train((x, y), recipe, test=(x, y), model=small.Reads64(network_of(3)))
-    other = Recipe.of("nll", precision=trained.recipe.precision, **settings)
+    other = plan_of("nll", precision=trained.plan.precision, **settings)
     other = other.resolved(num_samples=43, num_classes=3)
     task = task_of(trained)
     with float64():
-        plain, stacked = train_stacked(task, [other, trained.recipe], device="cpu")
+        plain, stacked = train_stacked(task, [other, trained.plan], device="cpu")
         (alone,) = train_stacked(task, [other], device="cpu")
     for name in ("loss", "test_accuracy"):
         expected = [row[name] for row in trained.history.epochs]

@@ -114,7 +114,7 @@ def test_features_are_trained_on_while_the_source_is_shown(tmp_path):
     np.save(tmp_path / "x.npy", x)
     settings = {"label": "stars", "folder": tmp_path / "audit"}
     found = audit(path, SHORT, features=tmp_path / "x.npy", **settings)
-    assert found.trained.recipe.model == "mlp"
+    assert found.trained.plan.model == "mlp"
     assert found.data.kind == "text"
     assert "fine" in found.data.inputs[2] or "kind" in found.data.inputs[2]
     again = audit(folder=tmp_path / "audit", resume=True)

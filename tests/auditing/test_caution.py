@@ -73,7 +73,7 @@ def test_a_weak_model_is_called_weak():
 def test_a_backbone_that_tells_nothing_is_answered_by_another_one(tmp_path, monkeypatch):
     monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path))
     guessed = audit((["good film", "bad film"] * 60, np.arange(120) // 2 % 2))
-    assert guessed.trained.recipe.backbone == "small:wordllama"
+    assert guessed.trained.plan.backbone == "small:wordllama"
     assert "Another backbone (--backbone) may tell more." in guessed.caution
 
 

@@ -84,7 +84,7 @@ def test_without_a_folder_it_finds_a_new_one(here):
 
 def test_a_dry_run_makes_nothing(here):
     before = sorted(here.iterdir())
-    recipe = json.loads(run("audit", *SHORT, "--dry-run", "--json"))["recipe"]
+    recipe = json.loads(run("audit", *SHORT, "--dry-run", "--json"))["plan"]
     assert (recipe["epochs"], recipe["flip"], recipe["model"]) == (6, 0.2, "mlp")
     assert recipe["stop"] == "settled"  # as the audit itself would train
     assert sorted(path for path in here.iterdir() if path.name != "cache") == before
@@ -127,7 +127,7 @@ def test_within_a_budget_it_says_whether_fine_tuning_is_better_and_why(photos, h
     assert found, output
     is_better = float(found[2]) > float(found[3])
     assert (found[1] == "better than") == is_better
-    recipe = json.loads((here / "audit" / "run.json").read_text())["recipe"]
+    recipe = json.loads((here / "audit" / "run.json").read_text())["plan"]
     assert recipe["finetune"] == is_better
     assert found[2] in (here / "audit" / "report.html").read_text()
     trained = run("train", *photos, "--budget", "5m", "--out", "run")
@@ -140,12 +140,12 @@ def test_within_a_budget_it_says_whether_fine_tuning_is_better_and_why(photos, h
 )
 def test_a_dry_run_says_whether_fine_tuning_would_be_tried(photos, words, shown):
     answer = json.loads(run("audit", *photos, *words, "--dry-run", "--json"))
-    assert answer["recipe"]["finetune"] == shown
+    assert answer["plan"]["finetune"] == shown
 
 
 def test_a_dry_run_shows_the_settings_of_fine_tuning(here):
     shown = ["--finetune", "--lr", 0.002, "--no-augment", "--dry-run", "--json"]
-    recipe = json.loads(run("audit", "blobs.npz", *shown))["recipe"]
+    recipe = json.loads(run("audit", "blobs.npz", *shown))["plan"]
     assert (recipe["optimizer"], recipe["epochs"], recipe["stop"]) == ("adamw", 8, "never")
     assert (recipe["learning_rate"], recipe["augment"]) == (0.002, False)
 
@@ -155,7 +155,7 @@ def test_features_are_a_file_or_columns(here):
     np.save(here / "x.npy", np.random.default_rng(0).normal(size=(60, 3)))
     label = ["texts.csv", "--label", "stars", "--epochs", 2]
     assert run("audit", *label, "--features", "x.npy", "--out", "one")
-    assert json.loads((here / "one" / "run.json").read_text())["recipe"]["model"] == "mlp"
+    assert json.loads((here / "one" / "run.json").read_text())["plan"]["model"] == "mlp"
     assert run("audit", *label, "--features", "text", "--out", "two")
     report = (here / "one" / "report.html").read_text()
     assert 'class="excerpt"' in report  # people see the texts, not the numbers

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from abstain.cli import app
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.checkpoint import load_checkpoint
 from abstain.training.train import train
 
@@ -84,7 +84,7 @@ def test_a_training_is_on_the_gpu_and_as_good(here):
 def test_half_precision_is_as_good(here, precision):
     answer = json.loads(run("train", *DIGITS, "--precision", precision, "--out", "run", "--json"))
     assert answer["test_accuracy"] > 0.9
-    assert about(here / "run")["recipe"]["precision"] == precision
+    assert about(here / "run")["plan"]["precision"] == precision
     model = load_file(here / "run" / "model.safetensors")
     assert all(weight.isfinite().all() for weight in model.values())
 
@@ -107,7 +107,7 @@ def test_texts_are_learnt():
 
 
 def test_processes_that_read_bring_what_lies_in_memory(here):
-    recipe = Recipe(epochs=3, warm_up=1, batch=7, precision="fp32")
+    recipe = Plan(epochs=3, warm_up=1, batch=7, precision="fp32")
     resident = train(here / "blobs.csv", recipe, label="label", cache_dir=here / "one")
     lazy = train(here / "blobs.csv", recipe, label="label", cache_dir=here / "two", memory_budget=1)
     assert not isinstance(lazy.data.inputs, torch.Tensor)

@@ -13,7 +13,7 @@ from PIL import Image
 from abstain.cli import main
 from abstain.cli.predict import EXAMPLES
 from abstain.predicting.predict import predict_from
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.train import train
 
 
@@ -35,7 +35,7 @@ def home(tmp_path_factory):
     write(folder / "hard.csv", 200, seed=3, spread=1e-3)
     write(folder / "random.csv", 400, seed=4, noise=1e6)
     write(folder / "renamed.csv", 200, seed=1, label="answer")
-    recipe = Recipe(epochs=3, warm_up=1, precision="fp32", batch=16, learning_rate=0.01)
+    recipe = Plan(epochs=3, warm_up=1, precision="fp32", batch=16, learning_rate=0.01)
     train(str(folder / "train.csv"), recipe, folder=folder / "run", label="kind")
     return folder
 
@@ -240,7 +240,7 @@ def test_a_model_of_embeddings_predicts_by_embeddings(abstain, tmp_path):
             Image.fromarray(np.zeros(size, dtype=np.uint8)).save(place / f"{k:02}.png")
         rows = rng.normal(size=(40, 3)) + 6 * (np.arange(40) // 20)[:, None]
         np.save(tmp_path / f"{split}.npy", rows.astype(np.float32))
-    train("old", Recipe(epochs=20, batch=8), folder="learnt", features="old.npy")
+    train("old", Plan(epochs=20, batch=8), folder="learnt", features="old.npy")
     code, _, err = abstain("learnt", "new")
     assert code == 2
     assert err.startswith("abstain: features must name an .npy with a row for each sample of new")

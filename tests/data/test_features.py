@@ -10,7 +10,7 @@ import torch
 from abstain.data import LabeledData, load
 from abstain.data.features import with_features
 from abstain.errors import AbstainError, DataError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.train import train
 
 
@@ -94,7 +94,7 @@ def test_a_run_trains_on_a_feature_file_and_resumes(tmp_path, image_folder):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.normal(size=(16, 3)))
     options = {"features": str(tmp_path / "x.npy")}
-    trained = train(root, Recipe(epochs=2, warm_up=1), folder=tmp_path / "run", **options)
+    trained = train(root, Plan(epochs=2, warm_up=1), folder=tmp_path / "run", **options)
     assert trained.data.inputs.shape == (16, 3)
     assert trained.data.ids[0] == "cat/0.png"
     again = train(folder=tmp_path / "run", resume=True)
@@ -103,7 +103,7 @@ def test_a_run_trains_on_a_feature_file_and_resumes(tmp_path, image_folder):
 
 def test_a_run_on_features_in_memory_needs_them_to_resume(tmp_path, image_folder):
     root, x = image_folder(per_class=8), np.random.default_rng(0).normal(size=(16, 3))
-    recipe = Recipe(epochs=2, warm_up=1)
+    recipe = Plan(epochs=2, warm_up=1)
     trained = train(root, recipe, features=x, folder=tmp_path / "run")
     assert trained.data.inputs.shape == (16, 3)
     assert trained.data.as_shown.kind == "image"

@@ -9,7 +9,8 @@ import torch
 
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 
@@ -83,7 +84,7 @@ def test_weights_that_are_not_there_are_refused(table, image_folder):
 
 
 def trained(folder, weights=None):
-    recipe = Recipe.of("nll", epochs=4, batch=12, optimizer="sgd", learning_rate=0.5)
+    recipe = plan_of("nll", epochs=4, batch=12, optimizer="sgd", learning_rate=0.5)
     return train(folder / "d.npz", recipe, **({} if weights is None else {"weights": weights}))
 
 
@@ -107,7 +108,7 @@ def test_a_weighted_run_resumes_with_its_weights(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "d.npz", x=rng.normal(size=(12, 3)), y=np.arange(12) % 2)
     np.save(tmp_path / "w.npy", np.linspace(0, 1, 12))
-    recipe = Recipe(epochs=2, warm_up=1)
+    recipe = Plan(epochs=2, warm_up=1)
     weights = {"weights": str(tmp_path / "w.npy")}
     train(tmp_path / "d.npz", recipe, folder=tmp_path / "run", **weights)
     again = train(folder=tmp_path / "run", resume=True)

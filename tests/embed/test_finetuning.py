@@ -22,8 +22,9 @@ from abstain.embed.finetuning import FineTuned, FineTuningEncoder
 from abstain.errors import AbstainError
 from abstain.predicting.predict import predict_from
 from abstain.training.loop.loop import Loop
+from abstain.training.plan import Plan
 from abstain.training.processes import Interrupted
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.train import train
 
@@ -73,7 +74,7 @@ def source(tmp_path):
 
 def recipe(**changes):
     settings = {"epochs": 3, "batch": 8, "precision": "fp32"}
-    return Recipe.of("auto", finetune=True, **{**settings, **changes})
+    return plan_of("auto", finetune=True, **{**settings, **changes})
 
 
 def images(count=20, channels=3, side=10):
@@ -122,8 +123,8 @@ def test_the_backbone_moves_and_the_pretrained_one_stays(source, backbone):
     after = trained.model.network.convolution.weight
     assert not torch.equal(before, after)
     assert torch.equal(trained.encoder.model(4, seed=0).network.convolution.weight, before)
-    assert trained.recipe.model == backbone
-    assert isinstance(trained.recipe.augment, tuple)
+    assert trained.plan.model == backbone
+    assert isinstance(trained.plan.augment, tuple)
     assert len(trained.ledger.evidence) == len(trained.data)
 
 
@@ -134,8 +135,8 @@ def test_a_saved_model_predicts_the_same(source, backbone, tmp_path):
     np.testing.assert_array_equal(now.predicted, later.predicted)
     np.testing.assert_allclose(now.confidence, later.confidence, atol=1e-6)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert about["recipe"]["finetune"]
-    assert tuple(about["recipe"]["augment"]) == trained.recipe.augment
+    assert about["plan"]["finetune"]
+    assert tuple(about["plan"]["augment"]) == trained.plan.augment
 
 
 def test_an_interrupted_run_ends_with_the_same_bits(source, backbone, tmp_path, monkeypatch):
@@ -158,7 +159,7 @@ def assert_resumed_to_the_bit(source, changes, backbone, folder, monkeypatch):
         with pytest.raises(Interrupted):
             train(source, changes, backbone=backbone, folder=folder)
     resumed = train(folder=folder, resume=True)
-    assert resumed.recipe == whole.recipe
+    assert resumed.plan == whole.plan
     small.assert_same_weights(whole.model.state_dict(), resumed.model.state_dict())
 
 
@@ -168,21 +169,21 @@ def test_a_run_is_resumed_and_repeated_where_the_backbone_has_a_relative_path(
     monkeypatch.chdir(tmp_path)
     first = train(source, recipe(), backbone="pretrained.py:Net", folder="run")
     again = train(folder="run", resume=True)
-    repeated = train(source, Recipe.from_json(RunFolder("run").about()["recipe"]))
+    repeated = train(source, Plan.from_json(RunFolder("run").about()["plan"]))
     for other in (again, repeated):
         small.assert_same_weights(first.model.state_dict(), other.model.state_dict())
 
 
 def test_an_audit_trains_all_epochs(source, backbone):
     found = audit(source, recipe(flip=0.2), backbone=backbone)
-    assert found.trained.recipe.stop == "never"
+    assert found.trained.plan.stop == "never"
     assert len(found.trained.history.epochs) == 3
     assert "fine-tuned" in found.trained.encoder.backbone_used
 
 
 def test_probabilities_of_a_fine_tuned_audit_are_by_the_backbone_as_it_was(source, backbone):
     tuned = audit(source, recipe(), backbone=backbone)
-    frozen = audit(source, Recipe(epochs=2, warm_up=1, batch=8), backbone=backbone)
+    frozen = audit(source, Plan(epochs=2, warm_up=1, batch=8), backbone=backbone)
     assert tuned.probabilities.shape == (45, 3)
     np.testing.assert_allclose(tuned.probabilities, frozen.probabilities, atol=0.02)
 
@@ -271,8 +272,8 @@ def test_tables_and_networks_without_weights_are_refused():
     [
         ({"recipe": recipe(model="mlp")}, "finetune must be left out where a model is given"),
         ({"recipe": recipe(), "backbone": "none"}, "finetune needs a backbone, got none"),
-        ({"recipe": Recipe.of("nll"), "finetune": True}, "finetune must be set in the recipe"),
-        ({"recipe": Recipe.of("nll", augment=True), "backbone": "MINE"}, "augment must be left"),
+        ({"recipe": plan_of("nll"), "finetune": True}, "finetune must be set in the recipe"),
+        ({"recipe": plan_of("nll", augment=True), "backbone": "MINE"}, "augment must be left"),
         ({"recipe": recipe(augment=("flip",)), "backbone": "MINE"}, "augment must name some of"),
     ],
 )
@@ -319,7 +320,7 @@ def test_a_text_encoder_moves_and_predicts_the_same_once_saved(encoder_of_texts,
     moved = {name for name in before if not torch.equal(before[name], after[name].cpu())}
     assert any("query" in name for name in moved)
     assert not any("pooler" in name for name in moved)  # features do not use it
-    assert trained.recipe.augment == ()
+    assert trained.plan.augment == ()
     assert trained.encoder.backbone_used == f"{encoder_of_texts}, fine-tuned, named"
     texts = reviews()[0]
     here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
@@ -410,7 +411,7 @@ def test_an_audit_of_fine_tuned_texts_knows_their_frozen_features(encoder_of_tex
 
 
 def test_fine_tuning_of_texts_is_not_tried_unasked(encoder_of_texts):
-    trained = train(reviews(), Recipe.of("auto", epochs=3), backbone=encoder_of_texts, budget="1h")
+    trained = train(reviews(), plan_of("auto", epochs=3), backbone=encoder_of_texts, budget="1h")
     assert trained.finetuning is None
     assert trained.encoder.sees == "table"
 
@@ -425,7 +426,7 @@ def test_a_gpu_trains_a_text_encoder(encoder_of_texts, tmp_path):
     trained = train(
         reviews(), recipe(precision="auto"), backbone=encoder_of_texts, folder=tmp_path / "run"
     )
-    assert trained.recipe.precision == "bf16"
+    assert trained.plan.precision == "bf16"
     texts = reviews()[0]
     here, there = predict_from(trained, texts), predict_from(tmp_path / "run", texts)
     np.testing.assert_allclose(here.confidence, there.confidence, atol=1e-6)  # rounding of a GPU

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv
 from PIL import Image
 
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.train import train
 
 # What would betray a model that still trains: both depend on the batch or on chance.
@@ -51,6 +51,6 @@ def write_photos(root, size, count=6):
 
 def trained(source, folder, **settings):
     options = {name: settings.pop(name) for name in ("label", "image_size") if name in settings}
-    recipe = Recipe(epochs=2, warm_up=1, precision="fp32", batch=16, **settings)
+    recipe = Plan(epochs=2, warm_up=1, precision="fp32", batch=16, **settings)
     train(source, recipe, folder=folder, **options)
     return folder

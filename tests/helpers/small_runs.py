@@ -20,7 +20,8 @@ from abstain.scores.ledger import Ledger
 from abstain.training.loop.batches import Batches, Task, held_out_rows
 from abstain.training.loop.loop import Loop
 from abstain.training.loop.step import Layout
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -86,7 +87,7 @@ def loop_on_blobs(method="nll", *, model=None, count=20, weights=None, parts=Non
     """A training of a linear model on points, in this process, that has not begun."""
     data = load(blobs(count))
     encoder = fit_encoder(data)
-    recipe = Recipe.of(method, **{"epochs": 2, "batch": 8} | settings)
+    recipe = plan_of(method, **{"epochs": 2, "batch": 8} | settings)
     recipe = recipe.resolved(num_samples=count, num_classes=3)
     held_out, rest = held_out_rows(recipe, count)
 
@@ -187,7 +188,7 @@ def _child(arguments, rank, world, port):
         os.environ |= as_torchrun_sets(rank, world, port)
     arguments = dict(arguments)
     if "recipe" in arguments:
-        arguments["recipe"] = Recipe.from_json(arguments["recipe"])
+        arguments["recipe"] = Plan.from_json(arguments["recipe"])
     train(**arguments)
 
 

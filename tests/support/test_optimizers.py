@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import small_runs as small
 import torch
 
@@ -43,3 +44,29 @@ def printed(program, *arguments):
     command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout.strip()
+
+
+def test_laprop_steps_as_it_is_defined():
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(4, generator=generator).double())
+    optimizer = optimizers.LaProp([weight], 0.01, weight_decay=0.1)
+    expected, mean, square, rates = weight.detach().tolist(), [0.0] * 4, [0.0] * 4, 0.0
+    for step in range(1, 6):
+        lr = 0.01 / step  # as a schedule would change it
+        optimizer.param_groups[0]["lr"] = lr
+        slopes = torch.randn(4, generator=generator).double()
+        weight.grad = slopes.clone()
+        optimizer.step()
+        rates = 0.9 * rates + 0.1 * lr
+        for k, slope in enumerate(slopes.tolist()):
+            square[k] = 0.9 * square[k] + 0.1 * slope**2
+            unit = slope / ((square[k] ** 0.5 + 1e-15) / (1 - 0.9**step) ** 0.5)
+            mean[k] = 0.9 * mean[k] + 0.1 * lr * unit
+            expected[k] = expected[k] * (1 - lr * 0.1) - mean[k] * lr / rates
+    assert weight.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_laprop_leaves_a_weight_without_a_gradient():
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizers.LaProp([weight], 0.1).step()
+    assert weight.tolist() == [1, 1]

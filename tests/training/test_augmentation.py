@@ -20,7 +20,7 @@ from abstain.training.augmentation import (
 )
 from abstain.training.loop.loop import Loop
 from abstain.training.processes import Interrupted
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 
@@ -158,7 +158,7 @@ def test_a_training_from_scratch_is_resumed_within_an_epoch(tmp_path, monkeypatc
     # Draws of augmentation come from the random state that a checkpoint holds.
     np.savez(tmp_path / "pictures.npz", **dict(zip(("x", "label"), small_pictures(), strict=True)))
     source, names = tmp_path / "pictures.npz", ("crop", "erase")
-    recipe = Recipe.of("nll", augment=names, epochs=2, batch=8, model="mlp", precision="fp32")
+    recipe = plan_of("nll", augment=names, epochs=2, batch=8, model="mlp", precision="fp32")
     whole = train(source, recipe)
     original = Loop._step
 
@@ -172,7 +172,7 @@ def test_a_training_from_scratch_is_resumed_within_an_epoch(tmp_path, monkeypatc
         with pytest.raises(Interrupted):
             train(source, recipe, folder=tmp_path / "run")
     resumed = train(folder=tmp_path / "run", resume=True)
-    assert resumed.recipe.augment == names
+    assert resumed.plan.augment == names
     small.assert_same_weights(whole.model.state_dict(), resumed.model.state_dict())
 
 
@@ -184,8 +184,8 @@ def small_pictures():
 def test_augmentation_is_off_by_default_and_found_where_asked_for(tmp_path):
     data = small_pictures()
     settings = {"epochs": 1, "batch": 16, "model": "mlp", "precision": "fp32"}
-    plain = train(data, Recipe.of("nll", **settings))
-    assert plain.recipe.augment == ()
-    found = train(data, Recipe.of("nll", augment=True, **settings))
-    assert set(found.recipe.augment) <= set(AUGMENTATIONS)
-    assert found.recipe.augment
+    plain = train(data, plan_of("nll", **settings))
+    assert plain.plan.augment == ()
+    found = train(data, plan_of("nll", augment=True, **settings))
+    assert set(found.plan.augment) <= set(AUGMENTATIONS)
+    assert found.plan.augment

@@ -20,7 +20,8 @@ from abstain.errors import AbstainError
 from abstain.models import build_model
 from abstain.training.loop.batches import Batches
 from abstain.training.objective.warm_up import held_out_samples
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 
@@ -121,7 +122,7 @@ def plainly(model, inputs, given, recipe, num_classes, test_labels):
 @pytest.mark.parametrize("epochs", [8, 40])
 def test_the_loop_does_what_the_definition_says(epochs):
     x, y = small.blobs(43)
-    recipe = Recipe.of(
+    recipe = plan_of(
         "auto", epochs=epochs, batch=5, learning_rate=0.01, flip=0.3, seed_init=3, seed_order=4
     )
     network = build_model("mlp", input_shape=(5,), num_outputs=4, seed=3)
@@ -131,7 +132,7 @@ def test_the_loop_does_what_the_definition_says(epochs):
     given, true = trained.data.given, trained.data.true
     inputs = trained.encoder.encode(trained.data)
     model = small.Reads64(network)
-    expected, averaged, switched, kept = plainly(model, inputs, given, trained.recipe, 3, true)
+    expected, averaged, switched, kept = plainly(model, inputs, given, trained.plan, 3, true)
     assert switched is not None
     assert f"cross-entropy until epoch {kept}, " in trained.outcome
     got = [(row["loss"], row["test_accuracy"]) for row in trained.history.epochs]
@@ -150,7 +151,7 @@ def begun(tmp_path):
 
     def arguments(name, **settings):
         settings = {"batch": 7, "model": model, "learning_rate": 0.01, "epochs": 12} | settings
-        recipe = Recipe.of("auto", flip=0.3, **settings)
+        recipe = plan_of("auto", flip=0.3, **settings)
         out = tmp_path / name
         where = {"source": str(source), "test": str(source), "folder": str(out)}
         return out, {**where, "recipe": recipe.as_json()}
@@ -176,9 +177,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(begun, monkeypatch):
     from abstain.training.loop import loop
 
     straight, arguments = begun("straight")
-    train(**{**arguments, "recipe": Recipe.from_json(arguments["recipe"])})
+    train(**{**arguments, "recipe": Plan.from_json(arguments["recipe"])})
     broken, arguments = begun("broken")
-    arguments["recipe"] = Recipe.from_json(arguments["recipe"])
+    arguments["recipe"] = Plan.from_json(arguments["recipe"])
     steps = 0
     step = loop.Loop._step
 
@@ -214,7 +215,7 @@ def test_a_collapse_is_noticed_and_undone(monkeypatch):
 
     monkeypatch.setattr(Learner, "restart", counted)
     x, y = small.blobs(200)
-    trained = train((x, y), Recipe.of("auto", epochs=20, batch=8), test=(x, y))
+    trained = train((x, y), plan_of("auto", epochs=20, batch=8), test=(x, y))
     assert len(judged) == 2
     assert "the loss collapsed" in trained.outcome
     last = trained.history.epochs[-1]
@@ -226,17 +227,17 @@ def test_what_cannot_be_learnt_is_left_to_cross_entropy():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3)).astype(np.float32)
     y = rng.integers(0, 3, 200).astype(str)
-    trained = train((x, y), Recipe.of("auto", epochs=6, batch=20, learning_rate=1e-6))
-    assert "stayed above that of a guess by how frequent the labels are" in trained.outcome
+    trained = train((x, y), plan_of("auto", epochs=6, batch=20, learning_rate=1e-6))
+    assert "stayed above that of the class-frequency baseline" in trained.outcome
 
 
 def test_a_given_warm_up_ends_when_it_says():
-    recipe = Recipe.of("auto", warm_up=2, epochs=5)
+    recipe = plan_of("auto", warm_up=2, epochs=5)
     assert recipe.warm_up_ends == "fixed"
     trained = train(small.blobs(60), recipe)
     assert trained.outcome == "all 5 epochs are done"
     with pytest.raises(AbstainError, match=r"warm_up_ends='held-out' .* got stop='validation'"):
-        Recipe.of("auto", stop="validation")
+        plan_of("auto", stop="validation")
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
@@ -244,12 +245,12 @@ def test_held_out_labels_count_by_their_weights(scale):
     """Else a warm-up ends where it begins to disagree with labels that are not to count."""
     data = load(small.blobs(200))
     weights = torch.rand(200, generator=torch.Generator().manual_seed(0)).round() * scale
-    trained = train(replace(data, weights=weights), Recipe.of("auto", epochs=1))
+    trained = train(replace(data, weights=weights), plan_of("auto", epochs=1))
     rows = torch.from_numpy(trained.held_out.rows)
     inputs = trained.encoder.encode(data)[rows]
     with torch.no_grad():
         losses = cross_entropy(trained.model(inputs), data.given[rows], reduction="none")
     expected = (losses * weights[rows]).sum() / weights[rows].sum()
     assert trained.history.epochs[0]["validation_loss"] == pytest.approx(float(expected), rel=1e-5)
-    none = train(replace(data, weights=torch.zeros(200)), Recipe.of("auto", epochs=1))
+    none = train(replace(data, weights=torch.zeros(200)), plan_of("auto", epochs=1))
     assert none.history.epochs[0]["validation_loss"] > 0

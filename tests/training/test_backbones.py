@@ -57,8 +57,8 @@ def test_photos_and_texts_are_seen_by_a_backbone_and_predicted_again(
 ):
     source = request.getfixturevalue(source)
     trained = train(source, SHORT, folder=tmp_path / "run")
-    assert trained.recipe.backbone == backbone
-    assert trained.recipe.model == "mlp"
+    assert trained.plan.backbone == backbone
+    assert trained.plan.model == "mlp"
     assert trained.encoder.input_shape == (columns,)
     predictions = predict_from(tmp_path / "run", source, compare=True)
     assert (predictions.predicted == predictions.given).mean() > 0.9
@@ -114,7 +114,7 @@ def test_a_training_that_is_taken_up_again_gives_the_same(reviews, tmp_path):
     whole = train(reviews, SHORT, folder=tmp_path / "whole")
     train(reviews, SHORT, folder=tmp_path / "run")
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert about["recipe"]["backbone"] == "small:wordllama"
+    assert about["plan"]["backbone"] == "small:wordllama"
     (tmp_path / "run" / "model.safetensors").unlink()
     resumed = train(folder=tmp_path / "run", resume=True)
     for name, weights in whole.model.state_dict().items():
@@ -123,14 +123,8 @@ def test_a_training_that_is_taken_up_again_gives_the_same(reviews, tmp_path):
 
 def test_a_named_model_learns_from_the_inputs_themselves(reviews):
     trained = train(reviews, Recipe(epochs=2, warm_up=1, batch=8, model="bag-of-words"))
-    assert trained.recipe.backbone == "none"
+    assert trained.plan.backbone == "none"
     assert not isinstance(trained.encoder, BackboneEncoder)
-
-
-def test_a_run_of_before_there_were_backbones_is_taken_up_without_one():
-    values = Recipe(backbone="auto").as_json()
-    del values["backbone"]
-    assert Recipe.from_json(values).backbone == "none"
 
 
 def test_weights_that_changed_since_are_refused(reviews, tmp_path):

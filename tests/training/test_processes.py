@@ -19,7 +19,7 @@ import small_runs as small
 
 from abstain.errors import AbstainError
 from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.saving.checkpoint import load_checkpoint
 
 # Divisible neither by the batch nor by 2; the last batch is one sample, and leaves a process none.
@@ -33,7 +33,7 @@ def begun(tmp_path):
 
     def arguments(name, **settings):
         settings = {"batch": BATCH, "model": model, "learning_rate": 0.01} | settings
-        recipe = Recipe.of(settings.pop("method", "schedule"), **settings)
+        recipe = plan_of(settings.pop("method", "schedule"), **settings)
         out = tmp_path / name
         where = {"source": str(source), "test": str(source), "folder": str(out)}
         return out, {**where, "recipe": recipe.as_json()}
@@ -74,12 +74,13 @@ from abstain.data.source import Source
 from abstain.training import sources as prepared
 from abstain.training.processes import join_processes
 from abstain.training.processes import _processes_here, _wants_cpu, check_gpus
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 state = join_processes()
 own = ("small:wordllama", "small:minilm")[state.process_index]
 prepared.choose = lambda *_, **__: ChosenBackbone(own, "the only one within 1s")
 sources = Source((["good", "bad"] * 5, [0, 1] * 5))
-found, recipe = prepared.prepare(sources, Recipe(), "auto", state, budget=1)
+found, recipe = prepared.prepare(sources, Plan(), "auto", state, budget=1)
 assert found.backbone.name == recipe.backbone == "small:wordllama", own
 state.destroy_process_group()  # or a thread of it may end the process by an abort
 """

@@ -1,179 +1,63 @@
-import json
-import math
-from dataclasses import fields
+"""A recipe is what a user asks for; it becomes the plan of a run."""
+
+from dataclasses import fields, replace
 
 import pytest
 
-from abstain.errors import AbstainError
-from abstain.training.methods import METHODS
-from abstain.training.recipe import Recipe
+from abstain import AbstainError, Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import METHODS, plan_of
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_resolves_completely_and_survives_json(method):
-    bare = Recipe(**{"method": method, "rate": 0.2, **METHODS[method]})
-    recipe = bare.resolved(num_samples=1000, num_classes=10)
-    open_settings = {f.name for f in fields(recipe) if getattr(recipe, f.name) is None}
-    none = {"model", "clip", "truncate", "average"}  # of the data, or truly none
-    assert open_settings <= (none | {"warm_up"} if method == "auto" else none)
-    assert Recipe.from_json(json.loads(json.dumps(recipe.as_json()))) == recipe
-    assert recipe.resolved(num_samples=1000, num_classes=10) == recipe
+def test_a_recipe_without_changes_is_the_plan_of_its_method(method):
+    rate = {"rate": 0.2} if method in ("aes", "nll-entropy") else {}
+    assert Recipe.of(method, **rate).plan() == plan_of(method, **rate)
 
 
-def test_an_infinite_payoff_survives_json():
-    recipe = Recipe(payoff=math.inf)
-    assert json.loads(json.dumps(recipe.as_json()))["payoff"] == "inf"
-    assert Recipe.from_json(recipe.as_json()) == recipe
+def test_every_setting_of_a_recipe_is_one_of_the_plan():
+    ours = {field.name for field in fields(Recipe)}
+    assert ours - {field.name for field in fields(Plan)} == {"seed"}
+    assert len(ours) < 20  # what anybody sets
 
 
-@pytest.mark.parametrize("samples", [30, 178, 1442, 4000, 50_000, 1_000_000])
-def test_any_size_of_data_gets_a_sensible_number_of_steps(samples):
-    recipe = Recipe().resolved(num_samples=samples, num_classes=10)
-    steps = math.ceil(samples / recipe.batch) * recipe.epochs
-    assert 16 <= recipe.batch <= 128
-    assert 15 <= recipe.epochs <= 30
-    assert steps >= 4000 or recipe.epochs == 30
-    if samples < 1000:
-        assert recipe.warm_up == 1  # more of it would memorise few samples
-    else:
-        assert 2 <= recipe.warm_up <= recipe.epochs / 5
+def test_what_was_asked_for_stands_in_the_plan():
+    asked = Recipe.of("auto", epochs=3, batch=9, flip=0.1, learning_rate=0.1, augment=("crop",))
+    plan = asked.resolved(num_samples=100, num_classes=3)
+    assert (plan.epochs, plan.batch, plan.flip, plan.learning_rate) == (3, 9, 0.1, 0.1)
+    assert plan.augment == ("crop",)
+    assert plan.optimizer == "adam"  # the method's
 
 
-def test_given_settings_are_kept():
-    recipe = Recipe(batch=7, epochs=3, warm_up=0, payoff=2.5, augment=False, finetune=False)
-    assert recipe.resolved(num_samples=99, num_classes=5) == recipe
+def test_one_seed_is_that_of_weights_order_and_noise_unless_that_has_its_own():
+    plan = Recipe(seed=4).plan()
+    assert (plan.seed_noise, plan.seed_init, plan.seed_order) == (4, 4, 4)
+    plan = Recipe(seed=4, seed_noise=0).plan()
+    assert (plan.seed_noise, plan.seed_init, plan.seed_order) == (0, 4, 4)
 
 
-def test_fine_tuning_keeps_what_was_given_and_trains_to_the_end():
-    asked = Recipe.of("auto", epochs=5, schedule="cosine", flip=0.1).until_settled()
-    assert asked.stop == "settled"
-    tuned = asked.fine_tuned()
-    assert tuned == Recipe.of("auto", finetune=True, epochs=5, schedule="cosine", flip=0.1)
-
-
-def test_a_run_of_before_fine_tuning_could_be_tried_is_resumed_without_it():
-    values = Recipe.of("auto").as_json()
-    assert Recipe.from_json(values).finetune is None
-    del values["finetune"]
-    assert Recipe.from_json(values).finetune is False
-
-
-@pytest.mark.parametrize("epochs", [1, 2, 3])
-def test_the_chosen_warm_up_leaves_an_epoch_for_the_loss(epochs):
-    assert Recipe(epochs=epochs).resolved(num_samples=99, num_classes=5).warm_up < epochs
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"loss": "mse"}, "loss must be one of gamblers, nll, lq, small-stake, trusted, got 'mse'"),
-        ({"optimizer": "rmsprop"}, "optimizer must be one of"),
-        ({"precision": "odd"}, "precision must be one of"),
-        ({"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),
-        ({"epochs": 2.5}, "epochs must be a whole number, at least 1, got 2.5"),
-        ({"batch": -1}, "batch must be a whole number, at least 1, got -1"),
-        ({"warm_up": -1}, "warm_up must be a whole number, at least 0, got -1"),
-        ({"learning_rate": 0}, "learning_rate must be greater than 0, got 0"),
-        ({"learning_rate": math.nan}, "learning_rate must be greater than 0, got nan"),
-        ({"learning_rate": "fast"}, "learning_rate must be greater than 0, got 'fast'"),
-        ({"clip": math.inf}, "clip must be greater than 0, got inf"),
-        ({"payoff": 0.5}, "payoff must be greater than 1, got 0.5"),
-        ({"payoff": "ecu"}, "ecu"),
-        ({"flip": 1.0}, r"flip must be in \[0, 1\), got 1.0"),
-        ({"rate": -0.1}, r"rate must be in \[0, 1\), got -0.1"),
-        ({"hold_out": 0}, r"hold_out must be in \(0, 1\), got 0"),
-        ({"q": 0}, r"q must be in \(0, 1\], got 0"),
-        ({"truncate": 1.0}, r"truncate must be in \(0, 1\), got 1.0"),
-        ({"seed_order": -1}, "seed_order must be in"),
-        ({"seed_init": 2**32}, "seed_init must be in"),
-        ({"stop": "analytical", "payoff": 2.0}, "rate must be given for the analytical stop"),
-        ({"stop": "analytical", "rate": 0.2}, "needs loss='gamblers' with a fixed payoff"),
-    ],
-)
-def test_a_wrong_setting_is_named_with_its_rule_and_value(settings, message):
-    with pytest.raises(AbstainError, match=message):
-        Recipe(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"payoff": 9.99}, r"payoff must lie in \(1, 2\] for 2 classes, got 9.99"),
-        ({"epochs": 3, "warm_up": 3}, "warm_up must be less than epochs, 3, got 3"),
-        ({"flip": 0.1, "flip_kind": "odd"}, "flip_kind must be one of symmetric"),
-        ({"method": "aes", "rate": 0.2, "payoff": 1.1}, "to have a plateau to stop at"),
-        ({"method": "aes", "rate": 0.6}, "rate|clean"),
-        ({"method": "aes", "rate": 0.2, "noise": "odd"}, "must be one of symmetric"),
-    ],
-)
-def test_what_does_not_fit_the_data_is_found_before_training(settings, message):
-    recipe = Recipe.of(settings.pop("method", "schedule"), **settings)
-    with pytest.raises(AbstainError, match=message):
-        recipe.resolved(num_samples=100, num_classes=2)
-
-
-def test_unknown_methods_and_settings_are_refused_with_a_hint():
-    with pytest.raises(AbstainError, match="did you mean schedule"):
-        Recipe.of("shedule")
-    with pytest.raises(AbstainError, match="only known settings, got momentum"):
-        Recipe.from_json({"momentum": 0.9})
-    with pytest.raises(
-        AbstainError, match=r"only known settings, got epoch; did you mean epochs\?"
-    ):
-        Recipe.of("auto", epoch=3)
+def test_fine_tuning_brings_settings_and_the_users_win():
+    plan = Recipe(method="auto", finetune=True, learning_rate=1e-4).plan()
+    assert (plan.optimizer, plan.schedule, plan.learning_rate) == ("adamw", "one-cycle", 1e-4)
 
 
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("auto", {"rate": 0.2}, "rate must be left out for method 'auto'.*got 0.2; it is for"),
-        ("auto", {"payoff": 1.9}, "payoff must be left out for method 'auto'"),
-        ("mid", {"guard": 1e-6}, "guard must be left out for method 'mid'.*schedule, schedule-rel"),
-        ("auto", {"q": 0.5}, "q must be left out for .* got 0.5; it is for methods lq, lq-trunc"),
-        ("nll", {"truncate": 0.5}, "truncate must be left out for method 'nll'"),
-        ("nll", {"warm_up": 2}, "warm_up must be left out for method 'nll'"),
-        ("ves", {"noise": "pairflip"}, "noise must be left out for method 'ves'"),
-        ("auto", {"patience": 3}, "patience must .* it is for method ves$"),
-        ("lq", {"hold_out": 0.3}, "hold_out must be left out for method 'lq'"),
-        ("gamblers", {"payoff": 1.9, "rate": 0.2}, "rate must be left out for payoff 1.9"),
-        ("auto", {"flip_kind": "pairflip"}, "flip_kind must come with flip.*got 'pairflip' alone"),
+        ("shedule", {}, "did you mean schedule"),
+        ("auto", {"epoch": 3}, r"only known settings, got epoch; did you mean epochs\?"),
+        ("auto", {"hold_out": 0.3}, "recipe must hold only known settings, got hold_out"),
+        ("auto", {"rate": 0.2}, "rate must be left out for method 'auto'"),
+        ("aes", {}, "rate must be given for the analytical stop"),
+        ("auto", {"epochs": 0}, "epochs must be a whole number, at least 1, got 0"),
+        ("auto", {"seed": -1}, "seed_noise must be in"),
     ],
 )
-def test_what_the_method_would_pass_over_is_refused(method, settings, message):
+def test_what_cannot_be_is_refused_when_the_recipe_is_made(method, settings, message):
     with pytest.raises(AbstainError, match=message):
         Recipe.of(method, **settings)
 
 
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("gamblers", {"rate": 0.2}),  # the payoff is then chosen by it
-        ("ves", {"rate": 0.2, "patience": 3, "hold_out": 0.3}),
-        ("lq", {"q": 0.5, "truncate": 0.3}),
-        ("auto", {"warm_up": 2}),
-        ("nll", {"flip": 0.0, "flip_kind": "pairflip"}),  # given, and nothing to flip
-    ],
-)
-def test_what_the_method_looks_at_is_taken(method, settings):
-    recipe = Recipe.of(method, **settings)
-    assert {name: getattr(recipe, name) for name in settings} == settings
-
-
-def test_fine_tuning_has_settings_of_its_own_and_the_users_win():
-    recipe = Recipe.of("auto", finetune=True, learning_rate=1e-4)
-    assert (recipe.optimizer, recipe.schedule, recipe.learning_rate) == ("adamw", "one-cycle", 1e-4)
-    large, few = (recipe.resolved(num_samples=n, num_classes=10) for n in (20_000, 19_999))
-    assert (large.batch, few.batch, few.epochs) == (512, 64, 8)
-    assert large.augment is True
-    assert (
-        Recipe.of("auto", finetune=True, augment=False, batch=9)
-        .resolved(num_samples=50_000, num_classes=10)
-        .batch
-        == 9
-    )
-    assert Recipe.of("auto", finetune=False).learning_rate == 1e-3
-    assert recipe.until_settled().stop == "never"
-    named = Recipe.of("auto", finetune=True, augment=("crop",))
-    assert Recipe.from_json(json.loads(json.dumps(named.as_json()))) == named
-    with pytest.raises(AbstainError, match="augment must be True, False, None or a tuple"):
-        Recipe(augment="crop")
+def test_a_changed_recipe_is_checked_again():
+    with pytest.raises(AbstainError, match="epochs must be"):
+        replace(Recipe(), epochs=-1)

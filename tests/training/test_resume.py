@@ -16,7 +16,8 @@ import torch
 
 from abstain.errors import AbstainError
 from abstain.training.loop import loop as loop_module
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.saving.checkpoint import load_checkpoint
 from abstain.training.train import train
 
@@ -37,7 +38,7 @@ def begun(tmp_path):
             settings = {"warm_up": 2} | settings
         # Measured anew for every run, "auto" is not the same for all when the machine is busy.
         settings = {"precision": "fp32"} | settings
-        recipe = Recipe.of(settings.pop("method", "schedule"), **{"model": model, **settings})
+        recipe = plan_of(settings.pop("method", "schedule"), **{"model": model, **settings})
         where = {"source": str(source), "test": str(source), "folder": str(tmp_path / name)}
         return tmp_path / name, {**where, "recipe": recipe.as_json(), "save_every": 0.0}
 
@@ -221,7 +222,7 @@ def test_run_again_from_the_recipe_gives_identical_weights(begun):
     small.start(arguments)
     two, arguments = begun("two")
     about = json.loads((one / "run.json").read_text())
-    small.start({**arguments, "recipe": about["recipe"]})
+    small.start({**arguments, "recipe": about["plan"]})
     assert_same_run(one, two)
 
 
@@ -243,7 +244,7 @@ def test_changed_inputs_are_refused_where_labels_are_the_same(tmp_path, before, 
         rows = [f"text,{'yn'[k % 2]}" for k in range(20)]
     source = tmp_path / "t.csv"
     source.write_text("\n".join(["x,colour,label" if "red" in before else "x,label", *rows]))
-    recipe = Recipe(epochs=2, warm_up=1, batch=4, precision="fp32")
+    recipe = Plan(epochs=2, warm_up=1, batch=4, precision="fp32")
     train(source, recipe, folder=tmp_path / "run")
     train(folder=tmp_path / "run", resume=True)
     text = source.read_text()
@@ -259,7 +260,7 @@ def test_changed_inputs_are_refused_where_labels_are_the_same(tmp_path, before, 
 
 
 def test_data_and_modules_in_memory_are_given_again_to_resume(tmp_path, monkeypatch):
-    data, recipe = small.blobs(SAMPLES), Recipe(batch=BATCH, epochs=3, warm_up=1)
+    data, recipe = small.blobs(SAMPLES), Plan(batch=BATCH, epochs=3, warm_up=1)
 
     def module():
         torch.manual_seed(0)
@@ -291,7 +292,7 @@ def _train_on_a_small_disk(arguments, room, has_log):
     if not has_log:
         sys.modules["torch.utils.tensorboard"] = None  # as if it were not installed
     try:
-        train(**{**arguments, "recipe": Recipe.from_json(arguments["recipe"])})
+        train(**{**arguments, "recipe": Plan.from_json(arguments["recipe"])})
     except AbstainError as error:
         reason = str(error)
         is_clear = "\n" not in reason and f"cannot be {'written' if has_log else 'saved'}" in reason

@@ -22,12 +22,13 @@ from abstain.data.encoders.image_encoder import ImageEncoder
 from abstain.errors import AbstainError
 from abstain.models import default_model
 from abstain.predicting.predict import predict_from
-from abstain.training.plan import warn_of_large_images
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.saving.run_folder import RunFolder
+from abstain.training.setup import warn_of_large_images
 from abstain.training.train import train
 
-SHORT = Recipe(epochs=2, warm_up=1, batch=8)
+SHORT = Plan(epochs=2, warm_up=1, batch=8)
 
 
 @pytest.fixture(autouse=True)
@@ -85,10 +86,8 @@ def test_every_kind_of_source_is_learnt_and_its_model_used_again(
     request, tmp_path, kind, model, epochs
 ):
     source = request.getfixturevalue(kind)
-    trained = train(
-        source, Recipe(epochs=epochs, batch=8, backbone="none"), folder=tmp_path / "run"
-    )
-    assert trained.recipe.model == model
+    trained = train(source, Plan(epochs=epochs, batch=8, backbone="none"), folder=tmp_path / "run")
+    assert trained.plan.model == model
     predicted, given = predicted_classes(tmp_path / "run", source)
     assert (predicted == given).double().mean() > 0.9
     table = pq.read_table(tmp_path / "run" / "ledger.parquet")
@@ -99,7 +98,7 @@ def test_every_kind_of_source_is_learnt_and_its_model_used_again(
 @pytest.mark.parametrize("kind", ["photos", "reviews", "table"])
 def test_lazy_inputs_train_what_resident_ones_train(request, tmp_path, kind):
     source = request.getfixturevalue(kind)
-    recipe = Recipe(epochs=2, warm_up=1, batch=7, precision="fp32")
+    recipe = Plan(epochs=2, warm_up=1, batch=7, precision="fp32")
     resident = train(source, recipe, backbone="none", cache_dir=tmp_path / "one")
     lazy = train(source, recipe, backbone="none", memory_budget=1, cache_dir=tmp_path / "two")
     if kind != "reviews":
@@ -118,14 +117,14 @@ def module(outputs, head=torch.nn.Identity):
 
 
 def test_a_module_of_ones_own_is_widened_in_place_or_used_as_it_is():
-    recipe = Recipe(epochs=20, batch=8)
+    recipe = Plan(epochs=20, batch=8)
     for outputs in (3, 4):
         own = module(outputs)
         trained = train(small.blobs(60), recipe, model=own)
         assert trained.model is own
         assert own(torch.zeros(1, 5)).shape == (1, 4)
         assert trained.history.epochs[-1]["train_accuracy"] > 0.9
-        assert trained.recipe.model is None
+        assert trained.plan.model is None
 
 
 class Tuple(torch.nn.Module):
@@ -149,7 +148,7 @@ def test_a_module_that_does_not_fit_is_refused_in_words(tmp_path, own, message):
 
 
 def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
-    with pytest.raises(AbstainError, match=r"recipe must be a Recipe, .* got 'auto'"):
+    with pytest.raises(AbstainError, match=r"recipe must be a Plan, .* got 'auto'"):
         train(small.blobs(20), "auto")
     with pytest.raises(AbstainError, match="model must be a torch module, got 'mlp'"):
         train(small.blobs(20), SHORT, model="mlp")
@@ -158,7 +157,7 @@ def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
 def test_unknown_arguments_are_answered_by_the_nearest_known_one():
     with pytest.raises(AbstainError, match="train must be known, got 'foldr'; did you mean folder"):
         train(small.blobs(20), SHORT, foldr="run")
-    with pytest.raises(AbstainError, match=r"method must be set in the recipe, Recipe.of\('nll'\)"):
+    with pytest.raises(AbstainError, match=r"method must be set in the recipe, Plan.of\('nll'\)"):
         train(small.blobs(20), method="nll")
 
 
@@ -169,9 +168,9 @@ def test_batches_too_large_for_the_device_are_refused_with_a_smaller_size(monkey
     monkeypatch.setattr("abstain.training.train.run_once", run_once)
     rule = "batch must fit into the memory of the device, got 48, too many at once"
     with pytest.raises(AbstainError, match=f"{rule}; start again with batch=24"):
-        train(small.blobs(60), Recipe(epochs=2, batch=48))
+        train(small.blobs(60), Plan(epochs=2, batch=48))
     with pytest.raises(AbstainError, match="got 1, too many at once; take a smaller network"):
-        train(small.blobs(60), Recipe(epochs=2, batch=1))
+        train(small.blobs(60), Plan(epochs=2, batch=1))
 
 
 def with_batch_norm(outputs):
@@ -183,7 +182,7 @@ def with_batch_norm(outputs):
 @pytest.mark.parametrize("method", ["schedule", "auto"])
 def test_a_batch_norm_is_never_left_alone_with_one_sample(method):
     # Of 41 samples in batches of 8, and of the 33 that auto warms up with, one is left over.
-    recipe = Recipe.of(method, epochs=6, batch=8)
+    recipe = plan_of(method, epochs=6, batch=8)
     trained = train(small.blobs(41), recipe, model=with_batch_norm(3))
     assert trained.ledger.visits.tolist() == [6] * 41
 
@@ -191,7 +190,7 @@ def test_a_batch_norm_is_never_left_alone_with_one_sample(method):
 def test_batches_that_a_batch_norm_cannot_take_are_refused():
     rule = "batch must be at least 2 for a model with BatchNorm1d, two for each process, got 1"
     with pytest.raises(AbstainError, match=rule):
-        train(small.blobs(20), Recipe(epochs=2, batch=1), model=with_batch_norm(3))
+        train(small.blobs(20), Plan(epochs=2, batch=1), model=with_batch_norm(3))
 
 
 def test_the_folder_of_an_own_module_says_that_it_cannot_build_it(tmp_path):
@@ -204,12 +203,12 @@ def test_a_named_model_with_the_wrong_number_of_outputs_is_refused(tmp_path):
     path = tmp_path / "net.py"
     path.write_text("import torch\ndef net(num_outputs): return torch.nn.Linear(5, 2)\n")
     with pytest.raises(AbstainError, match="must have 4 outputs, one for each class"):
-        train(small.blobs(20), Recipe(epochs=1, warm_up=0, model=f"{path}:net"))
+        train(small.blobs(20), Plan(epochs=1, warm_up=0, model=f"{path}:net"))
 
 
 def test_true_labels_are_scored_and_never_trained_on():
-    clean = train("digits", Recipe(epochs=3, warm_up=1))
-    noisy = train("digits", Recipe(epochs=3, warm_up=1, flip=0.5))
+    clean = train("digits", Plan(epochs=3, warm_up=1))
+    noisy = train("digits", Plan(epochs=3, warm_up=1, flip=0.5))
     assert clean.data.true is None
     assert noisy.data.true.tolist() == clean.data.given.tolist()
     assert (noisy.data.given != noisy.data.true).double().mean() == pytest.approx(0.5, abs=0.05)
@@ -224,18 +223,18 @@ def test_a_test_source_is_scored_with_the_classes_of_the_training(tmp_path):
     x, y = small.blobs(40)
     test = tmp_path / "test.npz"
     np.savez(test, x=x[y == "class 2"], label=y[y == "class 2"])  # the last class only
-    trained = train((x, y), Recipe(epochs=15, batch=8), test=test)
+    trained = train((x, y), Plan(epochs=15, batch=8), test=test)
     assert trained.test_accuracy > 0.9
 
 
 def test_the_folder_holds_everything(tmp_path):
     source = small.save_blobs(tmp_path, 40)
-    recipe = Recipe(epochs=2, warm_up=1, flip=0.25, seed_noise=1, seed_init=2, seed_order=3)
+    recipe = Plan(epochs=2, warm_up=1, flip=0.25, seed_noise=1, seed_init=2, seed_order=3)
     trained = train(source, recipe, folder=tmp_path / "run")
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert Recipe.from_json(about["recipe"]) == trained.recipe
-    assert about["recipe"]["precision"] == "fp32"
-    assert [about["recipe"][f"seed_{name}"] for name in ("noise", "init", "order")] == [1, 2, 3]
+    assert Plan.from_json(about["plan"]) == trained.plan
+    assert about["plan"]["precision"] == "fp32"
+    assert [about["plan"][f"seed_{name}"] for name in ("noise", "init", "order")] == [1, 2, 3]
     assert about["sources"]["train"] == str(source)
     assert about["classes"] == ["class 0", "class 1", "class 2"]
     assert about["versions"]["torch"] == torch.__version__
@@ -266,7 +265,7 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small.save_blobs(tmp_path, 20)
     net = small.save_net(tmp_path, small.NET64).removeprefix(f"{tmp_path}/")
-    recipe = Recipe(epochs=1, warm_up=0, model=net)
+    recipe = Plan(epochs=1, warm_up=0, model=net)
     train("blobs.npz", recipe, folder="run", test="blobs.npz", cache_dir="kept")
     about = RunFolder(tmp_path / "run").about()
     assert about["sources"]["train"] == about["sources"]["test"] == str(tmp_path / "blobs.npz")
@@ -303,7 +302,7 @@ def test_no_run_is_written_over_and_no_half_made_folder_is_left(tmp_path, monkey
 def test_a_folder_that_cannot_be_written_is_an_error_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda place, mode: False)  # a disk for reading only
     with pytest.raises(
-        AbstainError, match=r"folder must be .* can be written, got .* takes no new"
+        AbstainError, match=r"folder must be .* can be written, got .* is not writable"
     ):
         train("no such source", SHORT, folder=tmp_path / "a" / "run")
     assert not (tmp_path / "a").exists()
@@ -323,7 +322,7 @@ def test_results_that_cannot_be_written_are_an_error_in_words(tmp_path, monkeypa
 
 
 def test_abstain_train_is_the_stage_and_the_verb():
-    assert abstain.train(small.blobs(20), abstain.Recipe(epochs=1, warm_up=0)).epoch == 1
+    assert abstain.train(small.blobs(20), abstain.Plan(epochs=1, warm_up=0)).epoch == 1
     from abstain import train as verb
     from abstain.training.train import train as function
 
@@ -350,7 +349,7 @@ def test_defaults_beat_cross_entropy_on_a_small_table_and_cost_nothing_when_it_i
     x, y = wine.data[order].astype(np.float32), wine.target[order]
     test = load((x[:44], y[:44]))
     accuracy = {
-        method: train((x[44:], y[44:]), Recipe.of(method, flip=flip), test=test).test_accuracy
+        method: train((x[44:], y[44:]), plan_of(method, flip=flip), test=test).test_accuracy
         for method in ("auto", "nll")
     }
     assert accuracy["auto"] >= accuracy["nll"] + (0.02 if flip else 0)
@@ -420,7 +419,7 @@ def test_a_value_that_is_clipped_is_reported(caplog):
     label = np.arange(60) % 2
     x = rng.normal(size=(60, 2)) + 3 * label[:, None]
     x[7, 1] = 1e30
-    trained = train((x, label), Recipe(epochs=20, warm_up=1, batch=4, precision="fp32"))
+    trained = train((x, label), Plan(epochs=20, warm_up=1, batch=4, precision="fp32"))
     text = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
     assert f"{text} column 1 (1e+30 in row 7); correct them" in caplog.text
     caplog.clear()

@@ -19,6 +19,8 @@ from abstain.report import write_report
 from abstain.training import train as run
 from abstain.training import trial
 from abstain.training.loop.batches import held_out_rows
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.trained import held_out_agreement
 from abstain.training.trial import TrialFolder
@@ -79,7 +81,7 @@ def photos(tmp_path):
 
 def recipe(**changes):
     fixed = {"precision": "fp32", "augment": False}
-    return Recipe.of("auto", **{**fixed, "batch": 8, "learning_rate": 0.1, **changes})
+    return plan_of("auto", **{**fixed, "batch": 8, "learning_rate": 0.1, **changes})
 
 
 def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, tmp_path):
@@ -87,8 +89,8 @@ def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, t
     found = trained.finetuning
     assert found.chosen == "fine-tuned"
     assert found.tuned_agreement > found.frozen_agreement
-    assert trained.recipe.finetune
-    assert trained.recipe.epochs == found.epochs == 8
+    assert trained.plan.finetune
+    assert trained.plan.epochs == found.epochs == 8
     held_out = f"{recipe().held_out(120)} held-out labels"
     figures = (f"{found.tuned_agreement:.1%}", f"{found.frozen_agreement:.1%}", held_out)
     assert all(figure in found.reason for figure in figures)
@@ -102,7 +104,7 @@ def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, t
     assert again.finetuning == found
     small.assert_same_weights(trained.model.state_dict(), again.model.state_dict())
     # And the recipe repeats it, without a trial.
-    repeated = train(photos, Recipe.from_json(RunFolder(tmp_path / "a").about()["recipe"]))
+    repeated = train(photos, Plan.from_json(RunFolder(tmp_path / "a").about()["plan"]))
     small.assert_same_weights(trained.model.state_dict(), repeated.model.state_dict())
 
 
@@ -117,7 +119,7 @@ def test_a_gpu_tries_it_without_being_told(photos, backbone, tmp_path):
         folder=tmp_path / "a",
     )
     assert trained.finetuning.chosen == "fine-tuned"
-    assert trained.recipe.precision == "bf16"
+    assert trained.plan.precision == "bf16"
     assert trained.history.epochs[-1]["test_accuracy"] > 0.8
     predicted = predict_from(tmp_path / "a", photos, compare=True)
     assert (predicted.predicted == predicted.given).mean() > 0.8
@@ -131,7 +133,7 @@ def test_frozen_features_are_kept_where_few_steps_spoil_them(photos, backbone, t
     assert found.tuned_agreement <= found.frozen_agreement
     assert "no better than frozen features" in found.reason
     assert isinstance(trained.encoder, BackboneEncoder)
-    assert trained.recipe.finetune is False
+    assert trained.plan.finetune is False
     assert not (tmp_path / "a" / "finetuned").exists()
     assert train(folder=tmp_path / "a", resume=True).finetuning == found
     plain = train(photos, few, backbone=backbone(SEEING), finetune=None, budget=0)
@@ -154,7 +156,7 @@ def test_what_does_not_fit_into_the_budget_is_not_tried(photos, backbone, tmp_pa
     trained = train(photos, recipe(), backbone=slow, budget="5s", folder=tmp_path / "a")
     assert trained.finetuning.chosen == "frozen"
     assert trained.finetuning.tuned_agreement is None
-    assert re.match(r"not tried: its least number of epochs, 3, takes", trained.finetuning.reason)
+    assert re.match(r"not tried: the minimum number of epochs, 3, takes", trained.finetuning.reason)
     assert train(folder=tmp_path / "a", resume=True).finetuning == trained.finetuning
 
 
@@ -180,7 +182,7 @@ def test_fewer_epochs_are_trained_where_all_do_not_fit(photos, backbone):
     slow = backbone(BLIND, in_training="time.sleep(0.04)")  # 13 steps an epoch: 20 s at least
     trained = train(photos, recipe(epochs=40), backbone=slow, budget=12)
     assert trained.finetuning.chosen == "fine-tuned"
-    assert 3 <= trained.recipe.epochs == trained.finetuning.epochs < 40
+    assert 3 <= trained.plan.epochs == trained.finetuning.epochs < 40
     # The learning rate comes down at their end, not at that of the epochs that were asked for.
     tuned = trained.history.epochs
     assert tuned[-1]["learning_rate"] < 0.2 * max(row["learning_rate"] for row in tuned)
@@ -190,7 +192,7 @@ def test_fewer_epochs_are_trained_where_all_do_not_fit(photos, backbone):
 def test_on_a_cpu_nothing_is_tried_unless_there_is_a_budget(photos, backbone, budget):
     trained = train(photos, recipe(epochs=2), backbone=backbone(BLIND), budget=budget)
     assert trained.finetuning is None
-    assert trained.recipe.finetune is False
+    assert trained.plan.finetune is False
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_on_a_cpu_nothing_is_tried_unless_there_is_a_budget(photos, backbone, bu
 def test_what_was_said_is_not_tried(photos, backbone, changes):
     trained = train(photos, recipe(**changes), backbone=backbone(BLIND), budget="10m")
     assert trained.finetuning is None
-    assert trained.recipe.finetune == bool(changes.get("finetune"))
+    assert trained.plan.finetune == bool(changes.get("finetune"))
 
 
 def test_what_has_no_weights_is_not_tried(photos, tmp_path):
@@ -220,7 +222,7 @@ def test_texts_are_not_fine_tuned_unasked(tmp_path):
     network = f"hf:{bert(tmp_path / 'bert')}"
     trained = train(tmp_path / "texts.csv", recipe(epochs=2), backbone=network, budget="10m")
     assert trained.finetuning is None
-    assert trained.recipe.finetune is False
+    assert trained.plan.finetune is False
 
 
 def test_a_method_that_holds_nothing_out_is_not_tried(photos, backbone):
@@ -253,7 +255,7 @@ def test_an_audit_is_of_the_training_that_was_chosen(photos, backbone, tmp_path)
     )
     assert found.trained.finetuning.chosen == "fine-tuned"
     assert isinstance(found.trained.encoder, FineTuningEncoder)
-    assert found.trained.recipe.stop == "never"
+    assert found.trained.plan.stop == "never"
     assert found.detection.auroc > 0.8
     reason = found.trained.finetuning.reason
     write_report(found, tmp_path / "a" / "report.html")
@@ -296,7 +298,7 @@ def test_killed_in_every_phase_it_ends_with_the_same_choice(photos, backbone, tm
     assert process.exitcode == 0
     abouts = [RunFolder(folder).about() for folder in (whole, killed)]
     assert abouts[0]["finetuning"] == abouts[1]["finetuning"]
-    assert abouts[0]["recipe"] == abouts[1]["recipe"]
+    assert abouts[0]["plan"] == abouts[1]["plan"]
     small.assert_same_weights(small.weights(whole), small.weights(killed))
     assert not (killed / "finetuned").exists()
 

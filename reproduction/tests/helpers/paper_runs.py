@@ -3,14 +3,14 @@
 import numpy as np
 
 from abstain.data import load
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from reproduction.record import Record, separate
 from reproduction.runs import Run
 from reproduction.tasks import Task
 
 
 def tiny_run(seed=0, **changes):
-    recipe = Recipe(**{"method": "nll", "loss": "nll", "epochs": 2, "batch": 32, **changes})
+    recipe = Plan(**{"method": "nll", "loss": "nll", "epochs": 2, "batch": 32, **changes})
     return Run(data="digits", network="mlp", recipe=recipe).with_seed(seed)
 
 

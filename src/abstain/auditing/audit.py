@@ -32,11 +32,12 @@ from abstain.data.source import Source
 from abstain.errors import AbstainError
 from abstain.scores.summaries import disagreeing_duplicates
 from abstain.support.progress import with_progress
+from abstain.training.plan import Plan
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.sources import (
     check_options,
-    recipe_or_default,
+    plan_for,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 @with_progress
 def audit(
     source: object = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Plan | None = None,
     *,
     method: str | None = None,
     features: object = None,
@@ -110,7 +111,7 @@ def audit(
     ['id', 'is_label_issue', 'label_score', 'given_label']
     """
     began = time.monotonic()
-    if not isinstance(recipe, Recipe | None):
+    if not isinstance(recipe, Recipe | Plan | None):
         raise AbstainError(
             f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}",
             argument="recipe",
@@ -139,7 +140,7 @@ def audit(
         return _with_new_answers(kept, named, reviewed)
     trained = None
     if probabilities is None:
-        chosen = recipe_or_default(recipe, method, finetune=finetune).until_settled()
+        chosen = plan_for(recipe, method, finetune=finetune).until_settled()
         settings: dict[str, Any] = {"folder": folder, "model": model, "resume": resume}
         settings |= {"backbone": backbone, "budget": budget}
         settings |= {"save_every": save_every}
@@ -170,7 +171,7 @@ def audit(
         folder=None if folder is None else Path(folder),
         answers=answers,
         # True labels may be looked at only where they are the labels before errors were planted.
-        is_planted=bool(trained and trained.recipe.flip and data.true is not None),
+        is_planted=bool(trained and trained.plan.flip and data.true is not None),
         test=None if test_data is None else test_data.as_shown,
     )
     if reviewed is not None:
@@ -201,12 +202,12 @@ def _with_new_answers(
 
 
 def _train(
-    source: Source, recipe: Recipe | None, settings: Mapping[str, Any]
+    source: Source, plan: Plan, settings: Mapping[str, Any]
 ) -> tuple["Trained", Mapping[str, Any]]:
     """The training, and where its data came from."""
     from abstain.training.train import train
 
-    trained = train(source.train, recipe, test=source.test, **{**settings, **source.options})
+    trained = train(source.train, plan, test=source.test, **{**settings, **source.options})
     if trained.folder is not None:
         source = Source.found_again(trained.folder.about()["sources"])
     return trained, source.saved()

@@ -48,7 +48,7 @@ def _weakness(audit: "Audit") -> str:
         which = "held-out labels" if audit.run else "labels"
         better = "Probabilities of a better model"
         if audit.run:
-            has_one = audit.run.recipe.backbone not in (AUTO, NONE)
+            has_one = audit.run.plan.backbone not in (AUTO, NONE)
             better = "Another backbone" if has_one else "Embeddings of a pretrained network"
             better += " (--backbone)" if has_one else " (--features)"
         return (
@@ -58,7 +58,7 @@ def _weakness(audit: "Audit") -> str:
         )
     if audit.run and held_out is None:
         return (
-            f"The method {audit.run.recipe.method} holds out no labels: labels that it "
+            f"The method {audit.run.plan.method} holds out no labels: labels that it "
             "memorised pass for right ones. The method auto notices them. "
         )
     return ""

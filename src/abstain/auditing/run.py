@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from abstain.data.features import is_feature_file
 from abstain.errors import AbstainError
 from abstain.support.optional import require
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.history import History
 from abstain.training.saving.run_folder import RunFolder
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A training: its recipe, its course and its outcome."""
+    """A training: its plan, its course and its outcome."""
 
-    recipe: Recipe
+    plan: Plan
     epoch: int
     """The epoch that the model is of."""
     outcome: str
@@ -46,7 +46,7 @@ class Run:
     def of(cls, trained: "Trained") -> "Run":
         """The run of a training."""
         return cls(
-            recipe=trained.recipe,
+            plan=trained.plan,
             epoch=trained.epoch,
             outcome=trained.outcome,
             backbone=trained.encoder.backbone_used,
@@ -70,7 +70,7 @@ class Run:
         known = summary["training"]
         place = RunFolder(folder)
         return cls(
-            recipe=Recipe.from_json(place.about()["recipe"]),
+            plan=Plan.from_json(place.about()["plan"]),
             epoch=int(known["epoch"]),
             outcome=known["outcome"],
             backbone=summary.get("backbone_used", ""),

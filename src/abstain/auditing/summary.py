@@ -62,8 +62,8 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
     if len(classes) <= _SHOWN_CLASSES:
         summary["transition"] = audit.verdict.transition.round(6).tolist()
     if audit.run:
-        summary["method"] = audit.run.recipe.method
-        summary["backbone"] = audit.run.recipe.backbone
+        summary["method"] = audit.run.plan.method
+        summary["backbone"] = audit.run.plan.backbone
         summary["backbone_used"] = audit.run.backbone
         summary["training"] = dict(audit.run.summary)
     if audit.detection and (planted := audit.planted) is not None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from abstain.cli import options
 from abstain.cli.options import RUN, TRAINING, options_given
 from abstain.cli.process import is_main_process
-from abstain.cli.running import feature_option, is_to_print, new_folder, show_recipe, training
+from abstain.cli.running import feature_option, is_to_print, new_folder, show_plan, training
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def audit(
         rate=rate, backbone=backbone, model=model, epochs=epochs, batch=batch, precision=precision,
         finetune=finetune, augment=augment, learning_rate=learning_rate,
         flip=flip, flip_kind=flip_kind,
-        seed_noise=seed, seed_init=seed, seed_order=seed,
+        seed=seed,
     )  # fmt: skip
     reading = options_given(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
@@ -177,12 +177,11 @@ def audit(
         _audit(None, None, resume, save_every=save_every, as_json=as_json, **again)
         _check_now(resume, check_now)
         return
-    from abstain.training.methods import DEFAULT_METHOD
-    from abstain.training.recipe import Recipe
+    from abstain.training.recipe import DEFAULT_METHOD, Recipe
 
-    recipe = Recipe.of(method or DEFAULT_METHOD, **settings).until_settled()
+    recipe = Recipe.of(method or DEFAULT_METHOD, **settings)
     if dry_run:
-        show_recipe(source, recipe, reading, budget, as_json=as_json)
+        show_plan(source, recipe.plan().until_settled(), reading, budget, as_json=as_json)
         return
     place = out or new_folder(source, "audit", "audits")
     names = None if check is None else [x.strip() for x in ",".join(check).split(",")]

@@ -62,9 +62,9 @@ def new_folder(source: object, what: str, where: str = "runs") -> Path:
     return Path(where) / f"{stem}-{what}-{moment}"
 
 
-def show_recipe(
+def show_plan(
     source: Any,  # noqa: ANN401
-    recipe: Any,  # noqa: ANN401
+    plan: Any,  # noqa: ANN401
     options: dict[str, Any],
     budget: str | None,
     *,
@@ -85,25 +85,25 @@ def show_recipe(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seconds = budget_seconds(budget, device)
     loaded = load_for(
-        Source(source, options=options), wanted_backbone(recipe, None), budget=seconds or BUDGET
+        Source(source, options=options), wanted_backbone(plan, None), budget=seconds or BUDGET
     )
     data, backbone = loaded.data, loaded.backbone.name
-    trial = planned(recipe, loaded, seconds)
-    recipe = loaded.resolved(recipe)
-    values = recipe.as_json()
+    trial = planned(plan, loaded, seconds)
+    plan = loaded.resolved(plan)
+    values = plan.as_json()
     if trial is not None:
         values["finetune"] = f"tried within {spoken(seconds)}"
     by_default = (
         default_model(data.kind, fit_encoder(data).input_shape)
         if backbone == NONE
         else backbone
-        if recipe.finetune
+        if plan.finetune
         else default_model("table", (1,))
     )
-    values["model"] = recipe.model or by_default
+    values["model"] = plan.model or by_default
     about = {"source": str(source), "samples": len(data), "classes": len(data.classes)}
     if as_json:
-        typer.echo(json.dumps({**about, "recipe": values}))
+        typer.echo(json.dumps({**about, "plan": values}))
         return
     table = Table("setting", "value", box=None)
     for name, value in {**about, **values}.items():

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from abstain.cli import options
 from abstain.cli.options import DATA, RUN, TRAINING, options_given
-from abstain.cli.running import feature_option, is_to_print, new_folder, show_recipe, training
+from abstain.cli.running import feature_option, is_to_print, new_folder, show_plan, training
 from abstain.errors import AbstainError
 
 # Narrow enough for 80 columns; a blank line keeps examples apart in every release of typer.
@@ -91,9 +91,6 @@ def train(
             rich_help_panel=_METHOD,
         ),
     ] = None,
-    guard: Annotated[
-        float | None, typer.Option(help="Guard of the rule euc.", rich_help_panel=_METHOD)
-    ] = None,
     warm_up: Annotated[
         int | None,
         typer.Option(
@@ -104,16 +101,6 @@ def train(
     rate: Annotated[
         float | None,
         typer.Option(help="Noise rate, for methods that need it.", rich_help_panel=_METHOD),
-    ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            help="Noise that aes assumes: symmetric or pairflip.", rich_help_panel=_METHOD
-        ),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(help="Epochs without improvement before ves stops.", rich_help_panel=_METHOD),
     ] = None,
     backbone: options.Backbone = None,
     finetune: options.Finetune = None,
@@ -126,33 +113,14 @@ def train(
         str | None, typer.Option(help="adam, adamw, sgd or laprop.", rich_help_panel=TRAINING)
     ] = None,
     learning_rate: options.LearningRate = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="Of the optimizer; 0 by default.", rich_help_panel=TRAINING)
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the learning rate: constant, cosine, linear or one-cycle.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Largest norm of the gradient; none by default.", rich_help_panel=TRAINING
-        ),
-    ] = None,
     precision: options.Precision = None,
     seed: options.Seed = None,
     seed_noise: Annotated[
-        int | None, typer.Option(help="Seed of the errors that --flip plants.", rich_help_panel=RUN)
-    ] = None,
-    seed_init: Annotated[
-        int | None, typer.Option(help="Seed of the first weights.", rich_help_panel=RUN)
-    ] = None,
-    seed_order: Annotated[
         int | None,
-        typer.Option(help="Seed of the order of samples and of dropout.", rich_help_panel=RUN),
+        typer.Option(
+            help="Seed of the errors that --flip plants, if another than --seed.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
     out: options.Out = None,
     resume: Annotated[
@@ -176,12 +144,10 @@ def train(
     data; everything that decides the result is written to the folder of the run.
     """
     settings = options_given(
-        payoff=_number_or_rule(payoff), guard=guard, warm_up=warm_up, rate=rate, noise=noise,
-        patience=patience, backbone=backbone, model=model, epochs=epochs, batch=batch,
-        optimizer=optimizer, learning_rate=learning_rate, weight_decay=weight_decay,
-        schedule=schedule, clip=clip, finetune=finetune, augment=augment,
-        precision=precision, flip=flip, flip_kind=flip_kind, seed_noise=_first(seed_noise, seed),
-        seed_init=_first(seed_init, seed), seed_order=_first(seed_order, seed),
+        payoff=_number_or_rule(payoff), warm_up=warm_up, rate=rate, backbone=backbone, model=model,
+        epochs=epochs, batch=batch, optimizer=optimizer, learning_rate=learning_rate,
+        finetune=finetune, augment=augment, precision=precision, flip=flip, flip_kind=flip_kind,
+        seed=seed, seed_noise=seed_noise,
     )  # fmt: skip
     reading = options_given(
         label=label, features=feature_option(features), ignore=ignore, data_dir=data_dir,
@@ -208,9 +174,9 @@ def train(
             remedy="{finetune} trains its backbone too",
             finetune=True,
         )
-    recipe, source, test, reading = _resolve(source, from_, method, settings, test, reading)
+    plan, source, test, reading = _resolve(source, from_, method, settings, test, reading)
     # Here and not in the recipe: a program may well seed all of its runs, with errors or without.
-    if seed_noise is not None and flip is None and not recipe.flip:
+    if seed_noise is not None and flip is None and not plan.flip:
         raise AbstainError(
             f"needs labels to flip, got {seed_noise} alone",
             argument="seed_noise",
@@ -222,11 +188,11 @@ def train(
             from abstain.data.forms import divided
 
             reading, _ = divided(reading, source, test)
-        show_recipe(source, recipe, reading, budget, as_json=as_json)
+        show_plan(source, plan, reading, budget, as_json=as_json)
         return
-    folder = out or new_folder(source, recipe.method)
+    folder = out or new_folder(source, plan.method)
     _train(
-        source, recipe, test=test, folder=folder, save_every=save_every, as_json=as_json,
+        source, plan, test=test, folder=folder, save_every=save_every, as_json=as_json,
         budget=budget, **reading,
     )  # fmt: skip
 
@@ -239,12 +205,12 @@ def _resolve(
     test: str | None,
     reading: dict[str, Any],
 ) -> tuple[Any, Any, str | None, dict[str, Any]]:
-    """Recipe and sources, as given or as in another run."""
-    from abstain.training.methods import DEFAULT_METHOD
-    from abstain.training.recipe import Recipe
+    """Plan and sources, as given or as in another run."""
+    from abstain.training.plan import Plan
+    from abstain.training.recipe import DEFAULT_METHOD, Recipe, check_used, with_seeds
 
     if from_ is None:
-        return Recipe.of(method or DEFAULT_METHOD, **settings), source, test, reading
+        return Recipe.of(method or DEFAULT_METHOD, **settings).plan(), source, test, reading
     if method is not None:
         raise AbstainError(
             "keeps the method of its run",
@@ -259,7 +225,7 @@ def _resolve(
     saved = Source.found_again(about["sources"])
     if saved.train is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
-    if about["recipe"]["model"] is None and "model" not in settings:
+    if about["plan"]["model"] is None and "model" not in settings:
         raise AbstainError(
             f"{from_} was trained with a module of another program",
             remedy="choose a model by {model}",
@@ -267,17 +233,18 @@ def _resolve(
         )
     if "model" in settings:  # which learns from the inputs themselves, unless both are given
         settings = {"backbone": "auto", **settings}
-    tuned = bool(about["recipe"].get("finetune"))
+    tuned = bool(about["plan"].get("finetune"))
     if settings.get("finetune", tuned) != tuned:
         settings = {"model": None, **settings}  # it was one for what the other learns from
-    recipe = Recipe.from_json({**about["recipe"], **settings})
-    recipe.check_used(settings)
-    return recipe, saved.train, test or saved.test, {**saved.options, **reading}
+    settings = with_seeds(settings)
+    plan = Plan.from_json({**about["plan"], **settings})
+    check_used(plan, settings)
+    return plan, saved.train, test or saved.test, {**saved.options, **reading}
 
 
 def _train(
     source: object = None,
-    recipe: Any = None,  # noqa: ANN401
+    plan: Any = None,  # noqa: ANN401
     *,
     resume: Path | None = None,
     folder: Path | None = None,
@@ -291,7 +258,7 @@ def _train(
         from abstain.training.train import train as run
 
         arguments |= {"show": not as_json, "save_every": save_every}
-        trained = run(source, recipe, folder=place, resume=resume is not None, **arguments)
+        trained = run(source, plan, folder=place, resume=resume is not None, **arguments)
     if not is_to_print():
         return
     summary = {**trained.summary(), "folder": str(place)}
@@ -304,7 +271,7 @@ def _train(
         console.print(
             f"  {'backbone':<42} {trained.encoder.backbone_used}", soft_wrap=True, markup=False
         )
-    bets = trained.recipe.loss == "gamblers"  # other losses have no reserve
+    bets = trained.plan.loss == "gamblers"  # other losses have no reserve
     for name, text in _FIGURES.items():
         if name in summary and (bets or name != "stake"):
             console.print(f"  {text:<42} {_percent(summary[name]):>7}")
@@ -342,7 +309,3 @@ def _number_or_rule(payoff: str | None) -> float | str | None:
         return None if payoff is None else float(payoff)
     except ValueError:
         return payoff
-
-
-def _first(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)

@@ -119,7 +119,7 @@ class FinishedRun:
         if not bool(torch.isfinite(logits).all()):
             raise AbstainError(
                 f"{self.name} must hold a model that gives numbers, got NaN or infinity from it: "
-                "its training went astray; train again with a lower learning rate"
+                "its training diverged; train again with a lower learning rate"
             )
         top = belief(logits).topk(2, -1)
         confidence, runner_up = top.values.unbind(-1)

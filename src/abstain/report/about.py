@@ -63,7 +63,7 @@ def next_steps(audit: Audit) -> dict[str, str]:
                 f"abstain export {place} --to label-studio --all --out tasks.json"
             )
         }
-    if audit.run and audit.run.recipe.model:
+    if audit.run and audit.run.plan.model:
         by_file = audit.run.by_file
         steps["Use the model of this audit, which is robust to the wrong labels"] = (
             f"abstain predict {place} SOURCE {'--features NEW.npy ' if by_file else ''}"
@@ -78,25 +78,25 @@ def backbone_of(run: Run) -> str:
 
 
 def _training(run: Run) -> dict[str, object]:
-    recipe = run.recipe
-    payoff = recipe.payoff if isinstance(recipe.payoff, str) else f"{recipe.payoff:g}"
+    plan = run.plan
+    payoff = plan.payoff if isinstance(plan.payoff, str) else f"{plan.payoff:g}"
     facts: dict[str, object] = {
-        "method": recipe.method,
-        "loss": f"gambler’s, payoff {payoff}" if recipe.loss == "gamblers" else recipe.loss,
+        "method": plan.method,
+        "loss": f"gambler’s, payoff {payoff}" if plan.loss == "gamblers" else plan.loss,
         "backbone": backbone_of(run),
-        "model": recipe.model or "a module of your own",
+        "model": plan.model or "a module of your own",
         "epochs": f"{run.epoch}, of which warm-up {warm_up_epochs(run)}",
-        "batches": f"of {recipe.batch}",
-        "optimiser": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}",
-        "seeds": f"weights {recipe.seed_init}, order {recipe.seed_order}",
+        "batches": f"of {plan.batch}",
+        "optimiser": f"{plan.optimizer}, learning rate {plan.learning_rate:g}",
+        "seeds": f"weights {plan.seed_init}, order {plan.seed_order}",
     }
     if run.finetuning:
         facts["fine-tuning"] = run.finetuning
-    if recipe.augment:
-        facts["augmentation"] = ", ".join(recipe.augment)  # type: ignore[arg-type]
-    if recipe.flip:
-        kind, seed = recipe.flip_kind, recipe.seed_noise
-        facts["planted"] = f"{percent(recipe.flip)} {kind}, seed {seed}"
+    if plan.augment:
+        facts["augmentation"] = ", ".join(plan.augment)  # type: ignore[arg-type]
+    if plan.flip:
+        kind, seed = plan.flip_kind, plan.seed_noise
+        facts["planted"] = f"{percent(plan.flip)} {kind}, seed {seed}"
     if run.folder is not None:
         about = run.folder.about()
         facts["device"] = about["machine"]["device"]

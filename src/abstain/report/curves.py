@@ -48,7 +48,7 @@ def training(audit: Audit) -> list[Plot]:
     """The curves of the run, with the predicted plateau and where it stopped; none of no run."""
     if audit.run is None:
         return []
-    recipe, epochs = audit.run.recipe, audit.run.history.epochs
+    plan, epochs = audit.run.plan, audit.run.history.epochs
     steps = audit.run.history.steps
     marks = []
     warm_up = warm_up_epochs(audit.run)
@@ -56,7 +56,7 @@ def training(audit: Audit) -> list[Plot]:
         marks.append(plateau)
     if 0 < warm_up < len(epochs):
         marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
-    if recipe.stop != "never":
+    if plan.stop != "never":
         marks.append(Mark(float(audit.run.epoch), "stop", vertical=True))
     place = np.array([row["step"] for row in steps]) / steps[-1]["step"] * len(epochs)
     loss = Line("loss", place, np.array([row["smoothed_loss"] for row in steps]))
@@ -101,8 +101,8 @@ def warm_up_epochs(run: Run) -> int:
     A warm-up that ends by itself is evaluated on held-out labels as long as it goes on; afterwards
     these are trained on, and no longer evaluated by themselves.
     """
-    if run.recipe.warm_up is not None:
-        return run.recipe.warm_up
+    if run.plan.warm_up is not None:
+        return run.plan.warm_up
     return sum("validation_accuracy" in _known(row) for row in run.history.epochs)
 
 
@@ -128,13 +128,13 @@ def predicted_plateau(audit: Audit) -> Mark | None:
     warm-up has a plateau: the entropy of the labels, given the true classes.
     """
     assert audit.run is not None
-    recipe, m = audit.run.recipe, audit.labels.num_classes
-    payoff, name = recipe.payoff, "predicted plateau"
-    if recipe.stop == "analytical" and isinstance(payoff, int | float):
-        return Mark(AnalyticalStop(recipe.rate, payoff, m, recipe.noise).plateau, name)
-    if recipe.loss == "nll":
+    plan, m = audit.run.plan, audit.labels.num_classes
+    payoff, name = plan.payoff, "predicted plateau"
+    if plan.stop == "analytical" and isinstance(payoff, int | float):
+        return Mark(AnalyticalStop(plan.rate, payoff, m, plan.noise).plateau, name)
+    if plan.loss == "nll":
         payoff = math.inf
-    elif recipe.loss != "gamblers" or not isinstance(payoff, int | float):
+    elif plan.loss != "gamblers" or not isinstance(payoff, int | float):
         if not warm_up_epochs(audit.run):
             return None
         payoff, name = math.inf, f"{name} of the warm-up"

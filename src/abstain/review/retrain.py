@@ -18,7 +18,7 @@ from abstain.exporting.cleaned import default_suffix, export_cleaned
 from abstain.report import write_report
 from abstain.review.before_after import PAGE, compare, write_before_after
 from abstain.review.sharing import share_decisions
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.run_folder import RunFolder
 
 
@@ -36,12 +36,12 @@ def retrain(folder: Path, place: Path) -> Audit:
     place.mkdir(parents=True)
     clean = place / f"corrected{default_suffix(str(source.train), before.summary['inputs'])}"
     written = export_cleaned(before, clean, "reviewed")
-    recipe = replace(Recipe.from_json(about["recipe"]), flip=0.0)
+    plan = replace(Plan.from_json(about["plan"]), flip=0.0)
     test = None
     if isinstance(source.train, str) and "test" in splits(source.train):
-        own_size = recipe.backbone != NONE  # as the training data were read
+        own_size = plan.backbone != NONE  # as the training data were read
         test = source.load_train(split="test", own_size=own_size)
-    found = audit(clean, recipe, test=test, folder=place / "audit", **written.reading)
+    found = audit(clean, plan, test=test, folder=place / "audit", **written.reading)
     write_report(found, place / "audit" / "report.html")
     write_before_after(compare(folder, place / "audit"), place / "audit" / PAGE)
     return found

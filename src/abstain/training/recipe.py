@@ -1,370 +1,202 @@
-"""A recipe defines a run completely: what is minimised, how long, with what, from which seeds."""
+"""What a user asks of a training: a method by name, and in what it is to differ.
+
+`METHODS` are the methods; a `Recipe` becomes a `Plan`, with nothing left open, by the data.
+"""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
-from abstain import noise, theory
 from abstain.errors import AbstainError
-from abstain.losses.payoff import DEFAULT_GUARD, PayoffRule, check_rule
-from abstain.training.methods import (
-    FINETUNE,
-    METHODS,
-    LossName,
-    OptimizerName,
-    Precision,
-    ScheduleName,
-    StopName,
-    WarmUpEnd,
-)
-from abstain.training.objective.stopping import AnalyticalStop
-from abstain.training.objective.warm_up import held_out_samples
+from abstain.losses.payoff import PayoffRule
+from abstain.training.plan import OptimizerName, Plan, Precision, StopName, check_known
 
-# An unknown data set is trained for about this many steps, within these numbers of epochs. More
-# than 30 make a model memorise the labels of a small one, right and wrong ones.
-_STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 4000, 15, 30
-# Largest batches. On 50,000 rows of features, batches of 512 take a third of the time of 128 and
-# rank wrong labels as well.
-_MOST_INPUTS, _MOST_NUMBERS = 128, 512
-# Fewer samples than this are memorised within a few epochs of cross-entropy: on 134 wines,
-# 20% of them mislabelled, test accuracy is 0.94 after one epoch of it and 0.87 after ten.
-_FEW_SAMPLES = 1000
-# In fine-tuning, batches are large where there are many samples: a GPU is then busy.
-_LARGE_SET, _LARGE_BATCH, _SMALL_BATCH = 20_000, 512, 64
+METHODS: dict[str, dict[str, Any]] = {
+    "auto": {"loss": "trusted", "warm_up_ends": "held-out", "average": 2.0},
+    "schedule": {},
+    "schedule-released": {"guard": 1e-10},
+    "mid": {"payoff": "mid"},
+    "exp": {"payoff": "exp"},
+    "small-stake": {"loss": "small-stake"},
+    "gamblers": {"payoff": None},
+    "aes": {"payoff": None, "stop": "analytical", "warm_up": 0},
+    "ves": {"payoff": None, "stop": "validation"},
+    "lq": {"loss": "lq", "warm_up": 0},
+    "lq-truncated": {"loss": "lq", "truncate": 0.5},
+    "nll": {"loss": "nll"},
+    # Cross-entropy is the gambler's loss at an infinite payoff, and its plateau is the entropy of
+    # the labels.
+    "nll-entropy": {"payoff": math.inf, "stop": "analytical", "warm_up": 0},
+}
+"""The methods by name: the settings in which each differs from the defaults of the fields."""
+
+FINETUNE: dict[str, Any] = {
+    "optimizer": "adamw",
+    "learning_rate": 3e-3,
+    "weight_decay": 0.01,
+    "schedule": "one-cycle",
+    "epochs": 8,
+}
+"""The settings in which fine-tuning differs from any method, unless the user gives others."""
+
+DEFAULT_METHOD = "auto"
+"""The method where none is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything that decides what a run gives, apart from the data; saved with every result.
+    """What a user asks of a training; None leaves it to the method and to the data.
 
-    None means "from the data": `resolved` fills it in by a fixed rule. The fields' own values are
-    those of the paper's schedule; `Recipe.of` starts from any other method, and `train` and
-    `audit` without a recipe from `DEFAULT_METHOD`.
-
-    >>> Recipe().resolved(num_samples=50_000, num_classes=10).epochs
-    15
     >>> Recipe.of("aes", rate=0.2).resolved(num_samples=50_000, num_classes=10).payoff
     9.99
     """
 
     method: str = "schedule"
-    loss: LossName = "gamblers"
-    payoff: float | PayoffRule | None = "euc"
-    """A number, a rule, or None: a fixed one, just below the number of classes."""
-    guard: float = DEFAULT_GUARD
-    q: float = 0.7
-    truncate: float | None = None
+    """One of `METHODS`; `train` and `audit` without a recipe take `DEFAULT_METHOD`."""
+    payoff: float | PayoffRule | None = None
+    """What a right bet returns: a number, or a rule."""
+    rate: float | None = None
+    """Noise rate, for methods that need it."""
     warm_up: int | None = None
-    """Epochs of cross-entropy before the loss takes over; None: a tenth, at least two, but only
-    one where samples are few."""
-    warm_up_ends: WarmUpEnd = "fixed"
-    """After `warm_up` epochs; or by itself, where the loss on held-out labels turns, from
-    which epoch the training then goes on, with all labels."""
-    average: float | None = None
-    """Epochs over which the weights are averaged; the model is then that average."""
+    """Epochs of cross-entropy before the loss of the method."""
     epochs: int | None = None
     batch: int | None = None
     """Samples per step, over all processes together."""
     model: str | None = None
     backbone: str = "auto"
-    """The pretrained network whose features of images and texts are used: a name (see
+    """The pretrained network by whose features images and texts are seen: a name (see
     `abstain.embed.backbones.names`), `auto` for the best on this machine, or `none` to learn from
     scratch, as a named model always does."""
     finetune: bool | None = None
-    """Whether the backbone is trained too, at a share of the learning rate of its last layer;
-    `Recipe.of` then starts from the settings of `FINETUNE`. None: for images, where the budget
-    allows to try it, and held-out labels show that it is better."""
+    """Whether the backbone is trained too, with the settings of `FINETUNE`. None: for images, where
+    the budget allows to try it, and held-out labels show that it is better."""
     augment: bool | tuple[str, ...] | None = None
     """Whether images are changed at random each time they are seen, in every way that held-out
-    labels show to be safe; by default where a backbone is fine-tuned. What was found safe is
-    recorded here, by the names of `abstain.training.augmentation`."""
-    optimizer: OptimizerName = "adam"
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    schedule: ScheduleName = "constant"
-    clip: float | None = None
-    """Largest norm of the gradient."""
+    labels show to be safe; or in which ways; by default where a backbone is fine-tuned."""
+    optimizer: OptimizerName | None = None
+    learning_rate: float | None = None
     precision: Precision = "auto"
-    """Auto follows from the device and the size of a batch, and what it is is recorded."""
-    stop: StopName = "never"
-    """Never before all epochs are done; at the plateau; by held-out labels; or, for an audit, where
-    more would hardly change which label is worse than which."""
-    rate: float | None = None
-    """Noise rate, for the analytical stop."""
-    noise: str = "symmetric"
-    """Kind of noise that the analytical stop assumes."""
-    patience: int = 5
-    hold_out: float = 0.1
-    """Share of the training labels held out for the validation stop."""
-    flip: float = 0.0
+    """Auto follows from the device and the size of a batch."""
+    flip: float | None = None
     """Share of labels to flip on purpose."""
-    flip_kind: str = "symmetric"
-    seed_noise: int = 0
-    seed_init: int = 0
-    seed_order: int = 0
+    flip_kind: str | None = None
+    seed: int = 0
+    """Of the first weights, of the order of samples and, by default, of the flips."""
+    seed_noise: int | None = None
 
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Recipe":  # noqa: ANN401
         """The recipe of a named method (`METHODS`), with changes."""
-        if not isinstance(method, str) or method not in METHODS:
-            near = get_close_matches(str(method), METHODS, 1)
-            raise AbstainError(
-                f"must be one of {', '.join(METHODS)}, got {method!r}"
-                + (f"; did you mean {near[0]}?" if near else ""),
-                argument="method",
-            )
-        _check_known(cls, changes)
-        start = FINETUNE if changes.get("finetune") else {}
-        settings = {"method": method, **METHODS[method], **start, **changes}
-        if "warm_up" in changes and "warm_up_ends" not in changes:
-            settings["warm_up_ends"] = "fixed"
-        recipe = cls(**settings)
-        recipe.check_used(changes)
-        return recipe
+        check_known([field.name for field in fields(cls)], changes)
+        return cls(method=method, **changes)
 
     def __post_init__(self) -> None:
-        for name in ("method", "model", "backbone", "noise", "flip_kind"):
-            value = getattr(self, name)
-            if not isinstance(value, str) and (name != "model" or value is not None):
-                raise AbstainError(f"must be a text, got {value!r}", argument=name)
-        if not isinstance(self.finetune, bool | None):
-            raise AbstainError(
-                f"must be True, False or None, got {self.finetune!r}", argument="finetune"
-            )
-        if not isinstance(self.augment, bool | tuple | None):
-            raise AbstainError(
-                f"must be True, False, None or a tuple of names, got {self.augment!r}",
-                argument="augment",
-            )
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in get_args(allowed):
-                options = ", ".join(get_args(allowed))
-                raise AbstainError(f"must be one of {options}, got {value!r}", argument=name)
-        for name in ("epochs", "batch", "patience"):
-            _check(name, getattr(self, name), lambda x: _whole(x, 1), "a whole number, at least 1")
-        _check("warm_up", self.warm_up, lambda x: _whole(x, 0), "a whole number, at least 0")
-        for name in ("seed_noise", "seed_init", "seed_order"):
-            # Seeds of epochs and processes are derived from these, and torch takes 63 bits.
-            _check(name, getattr(self, name), lambda x: _whole(x, 0, 2**32), "in [0, 2³²), whole")
-        _check("weight_decay", self.weight_decay, lambda x: 0 <= x < math.inf, "at least 0")
-        for name in ("learning_rate", "clip", "guard", "average"):
-            _check(name, getattr(self, name), lambda x: 0 < x < math.inf, "greater than 0")
-        _check("q", self.q, lambda x: 0 < x <= 1, "in (0, 1]")
-        _check("truncate", self.truncate, lambda x: 0 < x < 1, "in (0, 1)")
-        for name in ("flip", "rate"):
-            _check(name, getattr(self, name), lambda x: 0 <= x < 1, "in [0, 1)")
-        _check("hold_out", self.hold_out, lambda x: 0 < x < 1, "in (0, 1)")
-        if isinstance(self.payoff, str):
-            check_rule(self.payoff)
-        elif self.payoff is not None:
-            _check("payoff", self.payoff, lambda x: x > 1, "greater than 1")
-        stops_elsehow = self.stop not in ("never", "settled")
-        if self.warm_up_ends == "held-out" and (stops_elsehow or self.warm_up is not None):
-            raise AbstainError(
-                "warm_up_ends='held-out' finds the end of the warm-up by itself: it needs stop "
-                f"'never' or 'settled' and no warm_up, got stop={self.stop!r} and "
-                f"warm_up={self.warm_up}; to stop early use method 'ves' or 'aes'"
-            )
-        if self.stop == "analytical":
-            if self.rate is None:
-                raise AbstainError(
-                    "must be given for the analytical stop, got none: it is the noise rate; "
-                    "without knowing it, use method 'auto' or 'ves'",
-                    argument="rate",
-                )
-            if self.loss != "gamblers" or isinstance(self.payoff, str):
-                raise AbstainError(
-                    "stop='analytical' needs loss='gamblers' with a fixed payoff, "
-                    f"got loss={self.loss!r} and payoff={self.payoff!r}"
-                )
+        self.plan()  # raises for what cannot be
 
-    def check_used(self, given: Mapping[str, Any]) -> None:
-        """Raise for a setting that was given and that this recipe makes no use of.
+    def plan(self) -> Plan:
+        """The plan that is asked for; `resolved` fills in what follows from the data."""
+        asked = {field.name: getattr(self, field.name) for field in fields(self)}
+        settings = {name: value for name, value in asked.items() if value is not None}
+        return plan_of(settings.pop("method"), **with_seeds(settings))
 
-        >>> Recipe.of("auto").check_used({"rate": 0.2})
-        Traceback (most recent call last):
-        abstain.errors.AbstainError: rate must be left out for method 'auto', which makes no use \
-of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy
-        """
-        for name, uses in _USED_BY.items():
-            if name in given and not uses(self):
-                users = [other for other, its in METHODS.items() if uses(_bare(other, its))]
-                here = f"method {self.method!r}"
-                if self.method in users:  # if it were not for another setting
-                    here = f"payoff {self.payoff!r}"
-                raise AbstainError(
-                    f"must be left out for {here}, which makes no use of it, "
-                    f"got {given[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
-                    f"{', '.join(users)}",
-                    argument=name,
-                )
-        if "flip_kind" in given and not (self.flip or "flip" in given):
-            raise AbstainError(
-                "must come with flip, the share of labels to flip, "
-                f"got {given['flip_kind']!r} alone",
-                argument="flip_kind",
-            )
-
-    def until_settled(self) -> "Recipe":
-        """This recipe for an audit: no more training than it takes to put the labels in order.
-
-        >>> Recipe.of("auto").until_settled().stop, Recipe.of("nll").until_settled().stop
-        ('settled', 'never')
-
-        A schedule that ends with a learning rate near 0, as that of fine-tuning, is not cut short.
-        """
-        trains_to_the_end = self.warm_up_ends == "held-out" and self.stop == "never"
-        may_end = trains_to_the_end and not self.finetune
-        return replace(self, stop="settled") if may_end else self
-
-    def fine_tuned(self) -> "Recipe":
-        """This recipe for a backbone that is trained too; to be called before `resolved`.
-
-        Settings that were left at their defaults become those of `FINETUNE`.
-
-        >>> Recipe.of("auto").fine_tuned() == Recipe.of("auto", finetune=True)
-        True
-        """
-        usual = {field.name: field.default for field in fields(self)}
-        start = {name: x for name, x in FINETUNE.items() if getattr(self, name) == usual[name]}
-        stop: StopName = "never" if self.stop == "settled" else self.stop
-        return replace(self, finetune=True, stop=stop, **start)
-
-    def resolved(self, *, num_samples: int, num_classes: int, numbers: bool = False) -> "Recipe":
-        """This recipe with nothing left open, by rules that look at sizes only.
-
-        Args:
-            num_samples: How many there are.
-            num_classes: How many there are.
-            numbers: Whether the model sees rows of numbers, of which a step takes more.
-
-        Where fine-tuning is left open, this is the recipe of the training before it is tried.
-
-        Few samples get small batches and more epochs, so that every data set is trained for some
-        hundreds of steps at least, and most for some thousands.
-        """
-        most = _MOST_NUMBERS if numbers else _MOST_INPUTS
-        usual = min(most, max(16, 2 ** round(math.log2(max(num_samples, 32) / 40))))
-        if self.finetune:
-            usual = _LARGE_BATCH if num_samples >= _LARGE_SET else _SMALL_BATCH
-        batch = self.batch or usual
-        steps = math.ceil(num_samples / batch)
-        epochs = self.epochs or min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS / steps)))
-        warm_up = self.warm_up
-        if warm_up is None:
-            usual = 1 if num_samples < _FEW_SAMPLES else max(2, epochs // 10)
-            warm_up = min(usual, epochs - 1)
-        if self.loss == "nll":
-            warm_up = 0  # it is what a warm-up does
-        if self.warm_up_ends == "held-out":
-            warm_up = None
-        if warm_up is not None and warm_up >= epochs:
-            raise AbstainError(
-                f"must be less than epochs, {epochs}, got {warm_up}", argument="warm_up"
-            )
-        payoff = self.payoff
-        if payoff is None:
-            payoff = float(theory.suggested_payoff(1 - (self.rate or 0.0), num_classes))
-        if isinstance(payoff, int | float) and not math.isinf(payoff) and payoff > num_classes:
-            raise AbstainError(
-                f"must lie in (1, {num_classes}] for {num_classes} classes, got {payoff:g}",
-                argument="payoff",
-            )
-        if self.flip_kind not in noise.KINDS:
-            raise AbstainError(
-                f"must be one of {', '.join(noise.KINDS)}, got {self.flip_kind!r}",
-                argument="flip_kind",
-            )
-        if self.stop == "analytical":
-            # Here, and not only when the training begins: a dry run is to find out, too.
-            AnalyticalStop(self.rate, float(payoff), num_classes, self.noise)
-        augment = bool(self.finetune) if self.augment is None else self.augment
-        return replace(
-            self, batch=batch, epochs=epochs, warm_up=warm_up, payoff=payoff, augment=augment,
-            finetune=bool(self.finetune),
-        )  # fmt: skip
-
-    def held_out(self, num_samples: int) -> int:
-        """How many samples are held out, to judge the warm-up or the training by.
-
-        >>> [Recipe.of(method).held_out(1000) for method in ("nll", "ves", "auto")]
-        [0, 100, 200]
-        """
-        if self.warm_up_ends == "held-out":
-            wanted = held_out_samples(num_samples)
-        elif self.stop == "validation":
-            wanted = max(1, round(self.hold_out * num_samples))
-        else:
-            return 0
-        return min(wanted, num_samples - 1)
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain values for JSON; an infinite payoff becomes the string "inf"."""
-        values = asdict(self)
-        if self.payoff == math.inf:
-            values["payoff"] = "inf"
-        return values
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe that `as_json` wrote."""
-        _check_known(cls, values)
-        values = {"backbone": "none", "finetune": False, **values}  # all that was known at first
-        if values.get("payoff") == "inf":
-            values["payoff"] = math.inf
-        if isinstance(values.get("augment"), list):  # JSON has no tuples
-            values["augment"] = tuple(values["augment"])
-        return cls(**values)
-
-
-_USED_BY: dict[str, Callable[[Recipe], bool]] = {
-    "payoff": lambda recipe: recipe.loss == "gamblers",
-    "guard": lambda recipe: recipe.loss == "gamblers" and recipe.payoff == "euc",
-    "q": lambda recipe: recipe.loss == "lq",
-    "truncate": lambda recipe: recipe.loss == "lq",
-    "warm_up": lambda recipe: recipe.loss != "nll",
-    "rate": lambda recipe: (
-        recipe.stop == "analytical"
-        or (recipe.loss == "gamblers" and recipe.payoff is None)  # which is then chosen by it
-    ),
-    "noise": lambda recipe: recipe.stop == "analytical",
-    "patience": lambda recipe: recipe.stop == "validation",
-    "hold_out": lambda recipe: recipe.stop == "validation",
-}
-"""Settings that only some recipes look at, and which do."""
-
-_CHOICES = {
-    "loss": LossName,
-    "optimizer": OptimizerName,
-    "schedule": ScheduleName,
-    "precision": Precision,
-    "stop": StopName,
-    "warm_up_ends": WarmUpEnd,
-}
-
-
-def _bare(method: str, settings: Mapping[str, Any]) -> Recipe:
-    return Recipe(**{"method": method, "rate": 0.0, **settings})
-
-
-def _check_known(recipe: type[Recipe], settings: Mapping[str, Any]) -> None:
-    known = [field.name for field in fields(recipe)]
-    if foreign := sorted(set(settings) - set(known)):
-        near = get_close_matches(foreign[0], known, 1)
-        raise AbstainError(
-            f"must hold only known settings, got {', '.join(foreign)}"
-            + (f"; did you mean {near[0]}?" if near else ""),
-            argument="recipe",
+    def resolved(self, *, num_samples: int, num_classes: int, numbers: bool = False) -> Plan:
+        """The plan for data of this size: see `Plan.resolved`."""
+        return self.plan().resolved(
+            num_samples=num_samples, num_classes=num_classes, numbers=numbers
         )
 
 
-def _whole(value: float, least: int, end: float = math.inf) -> bool:
-    return isinstance(value, int) and value is not True and least <= value < end
+def with_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a plan, in which one seed stands for the three.
+
+    >>> with_seeds({"seed": 1, "seed_noise": 5})
+    {'seed_noise': 5, 'seed_init': 1, 'seed_order': 1}
+    """
+    others = {name: value for name, value in settings.items() if name != "seed"}
+    if "seed" not in settings:
+        return others
+    seed = settings["seed"]
+    return {"seed_noise": seed, "seed_init": seed, "seed_order": seed, **others}
 
 
-def _check(name: str, value: Any, holds: Any, rule: str) -> None:  # noqa: ANN401
-    if value is not None and not (isinstance(value, int | float) and holds(value)):
-        raise AbstainError(f"must be {rule}, got {value!r}", argument=name)
+def plan_of(method: str, **changes: Any) -> Plan:  # noqa: ANN401
+    """The plan of a named method, with any setting of a plan changed."""
+    if not isinstance(method, str) or method not in METHODS:
+        near = get_close_matches(str(method), METHODS, 1)
+        raise AbstainError(
+            f"must be one of {', '.join(METHODS)}, got {method!r}"
+            + (f"; did you mean {near[0]}?" if near else ""),
+            argument="method",
+        )
+    check_known([field.name for field in fields(Plan)], changes)
+    start = FINETUNE if changes.get("finetune") else {}
+    settings = {"method": method, **METHODS[method], **start, **changes}
+    if "warm_up" in changes and "warm_up_ends" not in changes:
+        settings["warm_up_ends"] = "fixed"
+    plan = Plan(**settings)
+    check_used(plan, changes)
+    return plan
+
+
+def check_used(plan: Plan, given: Mapping[str, Any]) -> None:
+    """Raise for a setting that was given and that a plan makes no use of.
+
+    >>> check_used(plan_of("auto"), {"rate": 0.2})
+    Traceback (most recent call last):
+    abstain.errors.AbstainError: rate must be left out for method 'auto', which makes no use \
+of it, got 0.2; it is for methods gamblers, aes, ves, nll-entropy
+    """
+    for name, uses in _USED_BY.items():
+        if name in given and not uses(plan):
+            users = [other for other, its in METHODS.items() if uses(_bare(other, its))]
+            here = f"method {plan.method!r}"
+            if plan.method in users:  # if it were not for another setting
+                here = f"payoff {plan.payoff!r}"
+            raise AbstainError(
+                f"must be left out for {here}, which makes no use of it, "
+                f"got {given[name]!r}; it is for {'method' if len(users) == 1 else 'methods'} "
+                f"{', '.join(users)}",
+                argument=name,
+            )
+    if "flip_kind" in given and not (plan.flip or "flip" in given):
+        raise AbstainError(
+            f"must come with flip, the share of labels to flip, got {given['flip_kind']!r} alone",
+            argument="flip_kind",
+        )
+
+
+def fine_tuned(plan: Plan) -> Plan:
+    """A plan for a backbone that is trained too; to be called before `resolved`.
+
+    Settings that were left at their defaults become those of `FINETUNE`.
+
+    >>> fine_tuned(plan_of("auto")) == plan_of("auto", finetune=True)
+    True
+    """
+    usual = {field.name: field.default for field in fields(Plan)}
+    start = {name: x for name, x in FINETUNE.items() if getattr(plan, name) == usual[name]}
+    stop: StopName = "never" if plan.stop == "settled" else plan.stop
+    return replace(plan, finetune=True, stop=stop, **start)
+
+
+_USED_BY: dict[str, Callable[[Plan], bool]] = {
+    "payoff": lambda plan: plan.loss == "gamblers",
+    "guard": lambda plan: plan.loss == "gamblers" and plan.payoff == "euc",
+    "q": lambda plan: plan.loss == "lq",
+    "truncate": lambda plan: plan.loss == "lq",
+    "warm_up": lambda plan: plan.loss != "nll",
+    "rate": lambda plan: (
+        plan.stop == "analytical"
+        or (plan.loss == "gamblers" and plan.payoff is None)  # which is then chosen by it
+    ),
+    "noise": lambda plan: plan.stop == "analytical",
+    "patience": lambda plan: plan.stop == "validation",
+    "hold_out": lambda plan: plan.stop == "validation",
+}
+"""Settings that only some plans look at, and which do."""
+
+
+def _bare(method: str, settings: Mapping[str, Any]) -> Plan:
+    return Plan(**{"method": method, "rate": 0.0, **settings})

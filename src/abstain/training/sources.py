@@ -30,9 +30,9 @@ from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError
 from abstain.noise import NoiseManifest
 from abstain.support.wording import did_you_mean, some
-from abstain.training.methods import DEFAULT_METHOD
+from abstain.training.plan import Plan
 from abstain.training.processes import agreed, by_all
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import DEFAULT_METHOD, Recipe, plan_of
 
 
 def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -56,64 +56,64 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any]) -> None:
             raise AbstainError(f"arguments of {verb.__name__} must be known, got {name!r}{near}")
 
 
-def recipe_or_default(
-    recipe: Recipe | None, method: str | None = None, *, finetune: bool | None = None
-) -> Recipe:
-    """The recipe that was given, else that of a method, by default of `DEFAULT_METHOD`."""
+def plan_for(
+    recipe: Recipe | Plan | None, method: str | None = None, *, finetune: bool | None = None
+) -> Plan:
+    """The plan of a recipe, or of a method, by default of `DEFAULT_METHOD`; nothing is resolved."""
     if recipe is None:
         settings = {} if finetune is None else {"finetune": finetune}
-        return Recipe.of(method or DEFAULT_METHOD, **settings)
+        return plan_of(method or DEFAULT_METHOD, **settings)
     if finetune is not None and finetune != recipe.finetune:
         raise AbstainError(
             f"must be set in the recipe where there is one, Recipe.of({recipe.method!r}, "
             f"finetune={finetune}), got it as an argument",
             argument="finetune",
         )
-    return recipe
+    return recipe.plan() if isinstance(recipe, Recipe) else recipe
 
 
-def wanted_backbone(recipe: Recipe, model: torch.nn.Module | None) -> str:
-    """The backbone that a recipe asks for.
+def wanted_backbone(plan: Plan, model: torch.nn.Module | None) -> str:
+    """The backbone that a plan asks for.
 
     A network that was named, or given, learns from the inputs themselves by default.
     """
-    has_network = recipe.model is not None or model is not None
-    return NONE if recipe.backbone == AUTO and has_network else recipe.backbone
+    has_network = plan.model is not None or model is not None
+    return NONE if plan.backbone == AUTO and has_network else plan.backbone
 
 
-def plant(data: LabeledData, recipe: Recipe) -> tuple[LabeledData, noise.NoiseManifest | None]:
-    """Flip the labels that the recipe asks for; the labels as they came are then the true ones."""
-    if not recipe.flip:
+def plant(data: LabeledData, plan: Plan) -> tuple[LabeledData, noise.NoiseManifest | None]:
+    """Flip the labels that the plan asks for; the labels as they came are then the true ones."""
+    if not plan.flip:
         return data, None
     inputs = data.inputs
-    if recipe.flip_kind == "instance" and not isinstance(inputs, torch.Tensor):
+    if plan.flip_kind == "instance" and not isinstance(inputs, torch.Tensor):
         raise AbstainError(
             f"'instance' needs numbers in memory as inputs, got {data.kind} data from {data.name}",
             argument="flip_kind",
         )
-    manifest = planted(recipe, data.given.numpy(), np.asarray(data.ids), inputs, data.num_classes)
+    manifest = planted(plan, data.given.numpy(), np.asarray(data.ids), inputs, data.num_classes)
     given = torch.from_numpy(manifest.given)
     true = data.given if data.true is None else data.true
     return replace(data, given=given, true=true), manifest
 
 
 def planted(
-    recipe: Recipe,
+    plan: Plan,
     labels: npt.NDArray[np.int64],
     ids: npt.ArrayLike,
     inputs: Any,  # noqa: ANN401
     num_classes: int,
 ) -> noise.NoiseManifest:
-    """The labels with the errors that a recipe asks for; of `inputs` only "instance" has a use."""
+    """The labels with the errors that a plan asks for; of `inputs` only "instance" has a use."""
     features = None
-    if recipe.flip_kind == "instance":
+    if plan.flip_kind == "instance":
         features = inputs.flatten(1).float().nan_to_num().numpy(force=True)
     return noise.plant(
         labels,
         ids,
-        recipe.flip_kind,
-        recipe.flip,
-        recipe.seed_noise,
+        plan.flip_kind,
+        plan.flip,
+        plan.seed_noise,
         num_classes=num_classes,
         features=features,
     )
@@ -124,7 +124,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The data of a training, with errors planted where its recipe asks for them."""
+    """The data of a training, with errors planted where its plan asks for them."""
 
     data: LabeledData
     test: LabeledData | None
@@ -134,12 +134,12 @@ class Prepared:
     manifest: NoiseManifest | None = None
     """What was planted."""
 
-    def resolved(self, recipe: Recipe) -> Recipe:
-        """A recipe with all filled in that follows from the data."""
-        recipe = replace(recipe, backbone=self.backbone.name)
-        if self.data.kind == "text" and recipe.augment is None:
-            recipe = replace(recipe, augment=False)
-        return recipe.resolved(
+    def resolved(self, plan: Plan) -> Plan:
+        """A plan with all filled in that follows from the data."""
+        plan = replace(plan, backbone=self.backbone.name)
+        if self.data.kind == "text" and plan.augment is None:
+            plan = replace(plan, augment=False)
+        return plan.resolved(
             num_samples=len(self.data),
             num_classes=self.data.num_classes,
             numbers=self.data.kind == "table" or self.backbone.name != NONE,
@@ -192,17 +192,17 @@ def load_for(source: Source, backbone: str, *, budget: float = BUDGET) -> Prepar
 
 def prepare(
     source: Source,
-    recipe: Recipe,
+    plan: Plan,
     backbone: str,
     state: PartialState,
     *,
     budget: float,
-) -> tuple[Prepared, Recipe]:
-    """Load data and plant errors; and the recipe, with all filled in that follows from the data.
+) -> tuple[Prepared, Plan]:
+    """Load data and plant errors; and the plan, with all filled in that follows from the data.
 
     Args:
         source: What the user named, and how to read it.
-        recipe: Not resolved yet.
+        plan: Not resolved yet.
         backbone: A name, `auto` or `none`.
         state: The processes that train together.
         budget: Seconds that the features may take, where a backbone is chosen.
@@ -210,9 +210,9 @@ def prepare(
     clean = by_all(partial(load_for, source, backbone, budget=budget), state)
     # Each timed the backbones by its own clock, which may leave out another one.
     clean = replace(clean, backbone=agreed(lambda: clean.backbone, state))
-    recipe = clean.resolved(recipe)
-    data, manifest = plant(clean.data, recipe)
-    return replace(clean, data=data, manifest=manifest), recipe
+    plan = clean.resolved(plan)
+    data, manifest = plant(clean.data, plan)
+    return replace(clean, data=data, manifest=manifest), plan
 
 
 def log_scaling(data: LabeledData) -> None:

@@ -17,14 +17,15 @@ from abstain.embed.choice import BUDGET
 from abstain.errors import AbstainError
 from abstain.support.progress import with_progress
 from abstain.training.loop.hooks import Hooks
-from abstain.training.plan import set_up
+from abstain.training.plan import Plan
 from abstain.training.processes import agreed, join_processes
 from abstain.training.recipe import Recipe
 from abstain.training.saving.run_folder import RunFolder, began_with
+from abstain.training.setup import set_up
 from abstain.training.sources import (
     check_options,
+    plan_for,
     prepare,
-    recipe_or_default,
     wanted_backbone,
 )
 from abstain.training.trained import Trained, run_once
@@ -35,7 +36,7 @@ from abstain.training.trial import Trial, TrialFolder, budget_seconds, planned, 
 @with_progress
 def train(
     source: object = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Plan | None = None,
     *,
     backbone: str | None = None,
     finetune: bool | None = None,
@@ -55,7 +56,8 @@ def train(
 
     Args:
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
-        recipe: How; by default the method `auto`, with sizes that fit the data.
+        recipe: How; by default the method `auto`, with sizes that fit the data. A `Plan`, such as
+            `trained.plan`, is followed as it is.
         backbone: The pretrained network by whose features images and texts are seen: `auto` (the
             best on this machine), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
@@ -96,10 +98,10 @@ def train(
     if about is None:
         if place is not None:
             place.check_new()
-        asked = recipe_or_default(recipe, finetune=finetune)
+        asked = plan_for(recipe, finetune=finetune)
         asked = asked if backbone is None else replace(asked, backbone=backbone)
     else:
-        asked = Recipe.from_json(about["recipe"])
+        asked = Plan.from_json(about["plan"])
         named = named if source is not None else Source.found_again(about["sources"])
     _check_network(asked, model)
     prepared, resolved = prepare(
@@ -131,7 +133,7 @@ def train(
 
 
 @contextmanager
-def _memory(recipe: Recipe) -> Iterator[None]:
+def _memory(plan: Plan) -> Iterator[None]:
     """Say what to do where the memory of the device is too small for a batch.
 
     Batches are not halved here, as those of features are: it would be another training.
@@ -139,7 +141,7 @@ def _memory(recipe: Recipe) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError:
-        batch = recipe.batch or 2
+        batch = plan.batch or 2
         raise AbstainError(
             f"must fit into the memory of the device, got {batch}, too many at once",
             argument="batch",
@@ -149,7 +151,7 @@ def _memory(recipe: Recipe) -> Iterator[None]:
 
 
 def _check(recipe: object, model: object, hooks: object, save_every: float) -> None:
-    if not isinstance(recipe, Recipe | None):
+    if not isinstance(recipe, Recipe | Plan | None):
         raise AbstainError(
             f"must be a Recipe, such as Recipe.of('auto'), got {recipe!r}", argument="recipe"
         )
@@ -165,8 +167,8 @@ def _check(recipe: object, model: object, hooks: object, save_every: float) -> N
         raise AbstainError(f"must be at least 0 seconds, got {save_every}", argument="save_every")
 
 
-def _check_network(recipe: Recipe, model: torch.nn.Module | None) -> None:
-    if recipe.finetune and (model is not None or recipe.model not in (None, recipe.backbone)):
+def _check_network(plan: Plan, model: torch.nn.Module | None) -> None:
+    if plan.finetune and (model is not None or plan.model not in (None, plan.backbone)):
         raise AbstainError(
             "must be left out where a model is given, got both: it trains the backbone",
             argument="finetune",

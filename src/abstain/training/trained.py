@@ -15,11 +15,11 @@ from abstain.support.duration import spoken
 from abstain.support.wording import many
 from abstain.training.loop.batches import held_out_rows
 from abstain.training.loop.hooks import Hooks, Reports
-from abstain.training.plan import Setup
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.checkpoint import CheckpointFolder
 from abstain.training.saving.history import History
 from abstain.training.saving.run_folder import RunFolder
+from abstain.training.setup import Setup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +68,11 @@ def not_tried(frozen: float, seconds: float, left: float, *, least: int) -> Comp
     """Frozen features, as an epoch takes too many seconds for what is left of the budget.
 
     >>> print(not_tried(0.5, 200, 300, least=3).reason)
-    not tried: its least number of epochs, 3, takes about 10m, and 5m of the budget are left
+    not tried: the minimum number of epochs, 3, takes about 10m, and 5m of the budget are left
     """
     return Comparison(
         chosen="frozen",
-        reason=f"not tried: its least number of epochs, {least}, takes about "
+        reason=f"not tried: the minimum number of epochs, {least}, takes about "
         f"{spoken(least * seconds)}, and {spoken(max(left, 0))} of the budget are left",
         frozen_agreement=frozen,
     )
@@ -99,8 +99,8 @@ class Trained:
     model: torch.nn.Module
     encoder: Encoder
     data: LabeledData
-    """The training data, with planted errors where the recipe asked for them."""
-    recipe: Recipe
+    """The training data, with planted errors where the plan asked for them."""
+    plan: Plan
     epoch: int
     """The epoch that the model is of, from 1: the last, or the best of a validation stop."""
     outcome: str
@@ -116,7 +116,7 @@ class Trained:
     def __repr__(self) -> str:
         """The outcome in a line: a notebook would print every weight and label."""
         return (
-            f"<Trained {self.recipe.model or type(self.model).__name__} by {self.recipe.method} "
+            f"<Trained {self.plan.model or type(self.model).__name__} by {self.plan.method} "
             f"on {many(len(self.data), 'sample')} of {self.data.name}: {self.outcome}>"
         )
 
@@ -129,13 +129,13 @@ class Trained:
     def held_out(self) -> HeldOut | None:
         """How good the warm-up was where its held-out loss turned; None where there is none."""
         rows = [r for r in self.history.epochs if r.get("validation_loss", math.nan) < math.inf]
-        if self.recipe.warm_up_ends != "held-out" or not rows:
+        if self.plan.warm_up_ends != "held-out" or not rows:
             return None
         best = min(rows, key=lambda row: row["validation_loss"])
         return HeldOut(
             epoch=int(best["epoch"]),
             accuracy=best["validation_accuracy"],
-            rows=held_out_rows(self.recipe, len(self.data))[0].numpy(),
+            rows=held_out_rows(self.plan, len(self.data))[0].numpy(),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -164,14 +164,14 @@ def run_once(
         save_every: Seconds between checkpoints within an epoch.
         trial: What is to be tried afterwards, for the folder.
     """
-    prepared, recipe, state = setup.prepared, setup.recipe, setup.state
+    prepared, plan, state = setup.prepared, setup.plan, setup.state
     reports = Reports(setup.augmentations)
     checkpoints = CheckpointFolder(place.path) if place else None
     loop = setup.loop(setup.model, [reports, *hooks], checkpoints, save_every)
     # Only now, when nothing that the user gave can be wrong any more.
     if place and not resumed and state.is_main_process:
         place.begin(
-            recipe=recipe,
+            plan=plan,
             sources=prepared.source.saved(),
             data=prepared.data,
             encoder=setup.task.encoder,
@@ -181,7 +181,7 @@ def run_once(
             trial=trial,
         )
     state.wait_for_everyone()
-    shown = reports.shown(loop.steps, recipe.epochs or 0, place)
+    shown = reports.shown(loop.steps, plan.epochs or 0, place)
     with shown if state.is_main_process else nullcontext():
         loop.run()
     decided = place.about().get("finetuning") if place else None
@@ -190,7 +190,7 @@ def run_once(
         epoch=loop.controller.final_epoch(loop.position.epoch),
         encoder=setup.task.encoder,
         data=prepared.data,
-        recipe=recipe,
+        plan=plan,
         outcome=loop.position.outcome,
         history=loop.history,
         ledger=loop.whole_ledger().cpu(),

@@ -26,10 +26,11 @@ from abstain.errors import DivergedError
 from abstain.support.duration import seconds_of
 from abstain.training.loop.hooks import Hooks, Reports
 from abstain.training.loop.step import copied
-from abstain.training.plan import Setup, set_up
+from abstain.training.plan import Plan
 from abstain.training.processes import agreed
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import fine_tuned
 from abstain.training.saving.run_folder import RunFolder
+from abstain.training.setup import Setup, set_up
 from abstain.training.sources import Prepared
 from abstain.training.trained import (
     Comparison,
@@ -115,19 +116,19 @@ _SURELY = 2
 class Trial:
     """What is to be tried after the training on frozen features."""
 
-    recipe: Recipe
+    plan: Plan
     """Of the fine-tuning; sizes are not resolved."""
     budget: float
     """Seconds for all: features, the training before, and this one."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {"recipe": self.recipe.as_json(), "budget": self.budget}
+        return {"plan": self.plan.as_json(), "budget": self.budget}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Trial":
         """What `as_json` gave."""
-        return cls(recipe=Recipe.from_json(values["recipe"]), budget=values["budget"])
+        return cls(plan=Plan.from_json(values["plan"]), budget=values["budget"])
 
 
 def budget_seconds(budget: float | str | None, device: torch.device) -> float:
@@ -143,21 +144,21 @@ def budget_seconds(budget: float | str | None, device: torch.device) -> float:
     return seconds_of(budget, "budget")
 
 
-def planned(recipe: Recipe, prepared: Prepared, budget: float) -> Trial | None:
+def planned(plan: Plan, prepared: Prepared, budget: float) -> Trial | None:
     """Fine-tuning, where it is left open, possible, and can be judged by held-out labels.
 
     Args:
-        recipe: Not resolved.
+        plan: Not resolved.
         prepared: The data.
         budget: In seconds.
     """
     data, name = prepared.data, prepared.backbone.name
-    is_open = recipe.finetune is None and recipe.model is None and budget > 0
-    if not is_open or data.kind != "image" or name == NONE or not recipe.held_out(len(data)):
+    is_open = plan.finetune is None and plan.model is None and budget > 0
+    if not is_open or data.kind != "image" or name == NONE or not plan.held_out(len(data)):
         return None
     if not is_trainable(backbone_named(name, data.kind)):
         return None
-    return Trial(recipe=replace(recipe.fine_tuned(), backbone=name), budget=budget)
+    return Trial(plan=replace(fine_tuned(plan), backbone=name), budget=budget)
 
 
 def tried(
@@ -187,8 +188,8 @@ def tried(
     tuned: Trained | None = None
     try:
         if place is not None and resumed:
-            recipe = Recipe.from_json(place.about()["recipe"])
-            setup = set_up(prepared, recipe, None, state, resumed=place)
+            plan = Plan.from_json(place.about()["plan"])
+            setup = set_up(prepared, plan, None, state, resumed=place)
         else:
             if place is not None and state.is_main_process:
                 place.clear()  # a process may have been killed before it began
@@ -206,8 +207,8 @@ def tried(
         comparison = compared(
             agreement,
             held_out_agreement(tuned.history.epochs),
-            held_out=tuned.recipe.held_out(len(prepared.data)),
-            epochs=tuned.recipe.epochs or 0,
+            held_out=tuned.plan.held_out(len(prepared.data)),
+            epochs=tuned.plan.epochs or 0,
         )
     chosen = tuned if tuned is not None and comparison.chosen == "fine-tuned" else frozen
     return _decided(replace(chosen, folder=frozen.folder), comparison, place, state)
@@ -224,8 +225,8 @@ class _Misfit:
 
 def _fitted(trial: Trial, prepared: Prepared, state: PartialState, began: float) -> Setup | _Misfit:
     """The set-up of as many epochs as fit into what is left of the budget."""
-    recipe = prepared.resolved(trial.recipe)
-    wanted = recipe.epochs or 0
+    plan = prepared.resolved(trial.plan)
+    wanted = plan.epochs or 0
     least = min(LEAST_EPOCHS, wanted)
 
     def left() -> float:
@@ -235,12 +236,12 @@ def _fitted(trial: Trial, prepared: Prepared, state: PartialState, began: float)
     rough = agreed(lambda: _rough_epoch(prepared), state)
     if rough * least > _SURELY * left():
         return _Misfit(rough, left())
-    setup = set_up(prepared, recipe, None, state)
+    setup = set_up(prepared, plan, None, state)
     seconds = seconds_per_epoch(setup)
     epochs = min(wanted, int(left() / seconds))
     if epochs < least:
         return _Misfit(seconds, left())
-    return replace(setup, recipe=replace(setup.recipe, epochs=epochs))
+    return replace(setup, plan=replace(setup.plan, epochs=epochs))
 
 
 def _rough_epoch(prepared: Prepared) -> float:

@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from abstain.errors import AbstainError
 from abstain.support.optimizers import SGD
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 from abstain.training.saving.checkpoint import load_checkpoint
 from abstain.training.train import train
 
@@ -105,10 +106,10 @@ def plain_loop(x, given, recipe, optimizer_class, **optimizer_settings):
 def test_it_trains_what_a_plain_loop_trains(settings, optimizer, optimizer_settings):
     x, y = small.blobs(SAMPLES)
     settings = {"batch": BATCH, "epochs": EPOCHS, "learning_rate": 0.01} | settings
-    recipe = Recipe.of(settings.pop("method"), **settings)
+    recipe = plan_of(settings.pop("method"), **settings)
     trained = train((x, y), recipe, model=Net64())
     given = trained.data.given.numpy()
-    resolved = trained.recipe
+    resolved = trained.plan
     model, history = plain_loop(x, given, resolved, optimizer, **optimizer_settings)
     small.assert_same_weights(trained.model.state_dict(), model.state_dict(), rtol=1e-6, atol=1e-8)
     assert len(trained.history.steps) == len(history)
@@ -122,12 +123,12 @@ def test_it_trains_what_a_plain_loop_trains(settings, optimizer, optimizer_setti
 
 def test_history_and_ledger_say_what_was_seen():
     x, y = small.blobs(SAMPLES)
-    recipe = Recipe(batch=BATCH, epochs=EPOCHS, warm_up=1, learning_rate=0.01, flip=0.3)
+    recipe = Plan(batch=BATCH, epochs=EPOCHS, warm_up=1, learning_rate=0.01, flip=0.3)
     trained = train((x, y), recipe, model=Net64())
     data = trained.data
     wrong_label = data.given != data.true
     assert wrong_label.any()
-    _, history = plain_loop(x, data.given.numpy(), trained.recipe, torch.optim.Adam)
+    _, history = plain_loop(x, data.given.numpy(), trained.plan, torch.optim.Adam)
     steps = math.ceil(SAMPLES / BATCH)
     for epoch, row in enumerate(trained.history.epochs):
         index, logits, losses = (
@@ -158,7 +159,7 @@ def test_history_and_ledger_say_what_was_seen():
 
 def test_seeds_of_noise_weights_and_order_are_separate():
     def run(**seeds):
-        recipe = Recipe(batch=BATCH, epochs=1, warm_up=0, flip=0.3, **seeds)
+        recipe = Plan(batch=BATCH, epochs=1, warm_up=0, flip=0.3, **seeds)
         trained = train(small.blobs(SAMPLES), recipe)
         return (
             trained.data.given.tolist(),
@@ -181,7 +182,7 @@ def test_the_random_numbers_of_the_program_are_left_alone():
     model = Net64(dropout=0.5)
     torch.manual_seed(7)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    train(small.blobs(20), Recipe(epochs=2, warm_up=1), model=model)
+    train(small.blobs(20), Plan(epochs=2, warm_up=1), model=model)
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == np.random.get_state()[1].tolist()  # noqa: NPY002
 
@@ -189,7 +190,7 @@ def test_the_random_numbers_of_the_program_are_left_alone():
 def test_dropout_depends_on_the_seed_of_the_order_only():
     def weights(seed):
         torch.manual_seed(torch.seed() % 1000)  # whatever the program did before
-        recipe = Recipe(epochs=2, warm_up=1, batch=BATCH, seed_order=seed)
+        recipe = Plan(epochs=2, warm_up=1, batch=BATCH, seed_order=seed)
         return train(small.blobs(20), recipe, model=Net64(dropout=0.5)).model.two.weight.tolist()
 
     assert weights(0) == weights(0) != weights(1)
@@ -197,9 +198,9 @@ def test_dropout_depends_on_the_seed_of_the_order_only():
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_every_precision_learns_one_after_the_other_in_one_program(precision):
-    recipe = Recipe(epochs=20, batch=16, clip=1.0, precision=precision)
+    recipe = Plan(epochs=20, batch=16, clip=1.0, precision=precision)
     trained = train(small.blobs(90), recipe)
-    assert trained.recipe.precision == precision
+    assert trained.plan.precision == precision
     assert trained.history.epochs[-1]["train_accuracy"] > 0.95
     assert {x.dtype for x in trained.model.state_dict().values()} == {torch.float32}
 
@@ -213,12 +214,12 @@ def test_half_precision_computes_in_half_precision():
             seen.add(torch.nn.functional.linear(x, torch.ones(4, 5)).dtype)
             return outputs
 
-    train(small.blobs(20), Recipe(epochs=1, warm_up=0, precision="bf16"), model=Watch())
+    train(small.blobs(20), Plan(epochs=1, warm_up=0, precision="bf16"), model=Watch())
     assert torch.bfloat16 in seen
 
 
 def test_analytical_stop_ends_a_run_that_would_memorise():
-    recipe = Recipe.of("aes", rate=0.3, flip=0.3, epochs=60, batch=8)
+    recipe = plan_of("aes", rate=0.3, flip=0.3, epochs=60, batch=8)
     trained = train(small.blobs(150), recipe)
     assert "has reached the plateau" in trained.outcome
     assert len(trained.history.steps) < 60 * 19
@@ -226,12 +227,12 @@ def test_analytical_stop_ends_a_run_that_would_memorise():
 
 
 def test_an_analytical_stop_that_never_came_says_why():
-    trained = train(small.blobs(30), Recipe.of("aes", rate=0.3, epochs=2, batch=8))
+    trained = train(small.blobs(30), plan_of("aes", rate=0.3, epochs=2, batch=8))
     assert trained.outcome.startswith("all 2 epochs are done; to stop it was not yet: seen 8 of")
 
 
 def test_validation_stop_gives_the_model_of_its_best_epoch():
-    recipe = Recipe.of("ves", flip=0.4, epochs=40, batch=8, patience=3, hold_out=0.3, warm_up=1)
+    recipe = plan_of("ves", flip=0.4, epochs=40, batch=8, patience=3, hold_out=0.3, warm_up=1)
     trained = train(small.blobs(100, seed=3), recipe)
     accuracies = [row["validation_accuracy"] for row in trained.history.epochs]
     assert trained.epoch == int(np.argmax(accuracies)) + 1 < len(accuracies)
@@ -247,7 +248,7 @@ def test_validation_stop_gives_the_model_of_its_best_epoch():
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_divergence_is_an_error_in_words(optimizer):
-    recipe = Recipe(epochs=5, learning_rate=1e6, optimizer=optimizer)
+    recipe = Plan(epochs=5, learning_rate=1e6, optimizer=optimizer)
     with pytest.raises(AbstainError, match=r"the training has diverged; lower learning_rate \(1e"):
         train(small.blobs(90), recipe)
 
@@ -279,7 +280,7 @@ def test_divergence_leaves_the_last_good_checkpoint_whole(tmp_path, monkeypatch,
 
         monkeypatch.setattr(SGD, "step", step)
     model = _Breaks() if when == "loss" else Net64()
-    recipe = Recipe(batch=BATCH, epochs=4, warm_up=1, optimizer="sgd")
+    recipe = Plan(batch=BATCH, epochs=4, warm_up=1, optimizer="sgd")
     with pytest.raises(AbstainError, match=r"diverged.*the last good checkpoint, .* is whole"):
         train(small.blobs(SAMPLES), recipe, model=model, folder=tmp_path / "run")
     checkpoint = load_checkpoint(tmp_path / "run" / "last.safetensors")
@@ -291,7 +292,7 @@ def test_it_trains_outside_the_main_thread():
     # Where no signal handler can be set.
     results = []
     thread = threading.Thread(
-        target=lambda: results.append(train(small.blobs(20), Recipe(epochs=1, warm_up=0)))
+        target=lambda: results.append(train(small.blobs(20), Plan(epochs=1, warm_up=0)))
     )
     thread.start()
     thread.join()

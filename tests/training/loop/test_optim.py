@@ -5,7 +5,8 @@ import torch
 
 from abstain.embed.finetuning import FineTuned
 from abstain.training.loop.step import make_optimizer, make_schedule
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import plan_of
 
 
 def trained(make):
@@ -33,7 +34,7 @@ def trained(make):
     ],
 )
 def test_it_steps_as_the_optimiser_of_torch_and_takes_its_state(name, theirs):
-    recipe = Recipe(optimizer=name, learning_rate=0.01, weight_decay=0.1)
+    recipe = Plan(optimizer=name, learning_rate=0.01, weight_decay=0.1)
     ours, optimizer = trained(lambda w: make_optimizer(w, recipe))
     expected, reference = trained(theirs)
     assert torch.equal(ours, expected)
@@ -46,7 +47,7 @@ def test_it_steps_as_the_optimiser_of_torch_and_takes_its_state(name, theirs):
 
 def test_a_schedule_of_torch_counts_its_steps(recwarn):
     weight = torch.nn.Parameter(torch.ones(1))
-    recipe = Recipe(schedule="linear", learning_rate=1.0, optimizer="sgd")
+    recipe = Plan(schedule="linear", learning_rate=1.0, optimizer="sgd")
     optimizer = make_optimizer([weight], recipe)
     schedule = make_schedule(optimizer, recipe, steps=10)
     for _ in range(10):
@@ -62,7 +63,7 @@ def test_a_pretrained_network_moves_at_its_share_of_the_learning_rate(schedule):
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     network[1].bias.requires_grad_(False)
     model = FineTuned(network, columns=2, num_outputs=3, rate=0.2)
-    recipe = Recipe.of("nll", finetune=True, schedule=schedule)
+    recipe = plan_of("nll", finetune=True, schedule=schedule)
     optimizer = make_optimizer(model, recipe)
     schedule = make_schedule(optimizer, recipe, steps=20)
     head, backbone = optimizer.param_groups

@@ -8,14 +8,14 @@ from abstain.losses import stake
 from abstain.scores.ledger import Ledger
 from abstain.training.loop.evaluation import SUMS, Tally, means
 from abstain.training.objective.losses import Objective
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 
 SAMPLES, CLASSES = 11, 3
 SIZES = (4, 4, 0, 2)  # one process has no sample left in a step, and the last batch is small
 RECIPES = {
-    "rule": Recipe(epochs=2, warm_up=0),
-    "fixed": Recipe(epochs=2, warm_up=0, payoff=2.5),
-    "none": Recipe(epochs=2, loss="lq", warm_up=0),
+    "rule": Plan(epochs=2, warm_up=0),
+    "fixed": Plan(epochs=2, warm_up=0, payoff=2.5),
+    "none": Plan(epochs=2, loss="lq", warm_up=0),
 }
 
 

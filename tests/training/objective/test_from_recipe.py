@@ -6,13 +6,13 @@ import torch
 from abstain.training.loop.batches import held_out_rows
 from abstain.training.objective.losses import make_objective, make_stop
 from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 
 GIVEN = torch.arange(100) % 3
 
 
 def resolved(method, **settings):
-    return Recipe.of(method, **settings).resolved(num_samples=100, num_classes=3)
+    return plan_of(method, **settings).resolved(num_samples=100, num_classes=3)
 
 
 @pytest.mark.parametrize(("method", "count"), [("nll", 0), ("ves", 10), ("auto", 20)])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from abstain.training.methods import METHODS
 from abstain.training.objective.losses import Objective
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
+from abstain.training.recipe import METHODS
 
 import reference
 
@@ -34,7 +34,7 @@ def by_definition(recipe, row, label, epoch):
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loss_is_its_definition_before_and_after_the_warm_up(method, epoch):
-    bare = Recipe(**{"method": method, "rate": 0.2, **METHODS[method]})
+    bare = Plan(**{"method": method, "rate": 0.2, **METHODS[method]})
     recipe = bare.resolved(num_samples=100, num_classes=3)
     losses = Objective(recipe)(LOGITS, GIVEN, epoch)
     rows = zip(LOGITS.numpy(), GIVEN.tolist(), strict=True)
@@ -43,11 +43,11 @@ def test_the_loss_is_its_definition_before_and_after_the_warm_up(method, epoch):
 
 
 def test_the_reported_payoff_is_the_payoff_used():
-    rule = Objective(Recipe(epochs=9, warm_up=1))
+    rule = Objective(Plan(epochs=9, warm_up=1))
     payoff = rule.payoff(LOGITS, epoch=1)
     expected = [float(reference.payoff_by_rule("euc", row, 1e-8)) for row in LOGITS.numpy()]
     np.testing.assert_allclose(payoff.numpy(), expected, rtol=1e-9)
     assert rule.payoff(LOGITS, epoch=0) is None  # cross-entropy has none
-    fixed = Objective(Recipe(epochs=9, warm_up=0, payoff=2.5))
+    fixed = Objective(Plan(epochs=9, warm_up=0, payoff=2.5))
     assert fixed.payoff(LOGITS, epoch=0).tolist() == [2.5, 2.5]
-    assert Objective(Recipe(epochs=9, loss="lq", warm_up=0)).payoff(LOGITS, epoch=0) is None
+    assert Objective(Plan(epochs=9, loss="lq", warm_up=0)).payoff(LOGITS, epoch=0) is None

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from abstain.auditing.audit import audit
 from abstain.errors import AbstainError
 from abstain.training.objective.stopping import SettledStop, _correlation, _ranks
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 numbers = st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=40, unique=True)
@@ -83,7 +83,7 @@ def noisy():
 
 
 def test_an_audit_ends_where_the_order_has_settled(noisy):
-    recipe = Recipe.of("auto", epochs=60, batch=32)
+    recipe = plan_of("auto", epochs=60, batch=32)
     found = audit(noisy, recipe)
     assert found.trained.outcome.startswith(f"stopped at epoch {found.trained.epoch}: more would")
     assert "cross-entropy until epoch" in found.trained.outcome
@@ -96,10 +96,10 @@ def test_an_audit_ends_where_the_order_has_settled(noisy):
 
 
 def test_other_methods_are_trained_as_they_say(noisy):
-    recipe = Recipe.of("nll", epochs=3, batch=32)
-    assert audit(noisy, recipe).trained.recipe.stop == "never"
+    recipe = plan_of("nll", epochs=3, batch=32)
+    assert audit(noisy, recipe).trained.plan.stop == "never"
 
 
 def test_a_warm_up_that_ends_by_itself_excludes_other_stops():
     with pytest.raises(AbstainError, match="stop 'never' or 'settled'"):
-        Recipe.of("auto", stop="validation")
+        plan_of("auto", stop="validation")

@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from abstain.training.objective.warm_up import WarmUp
-from abstain.training.recipe import Recipe
+from abstain.training.recipe import plan_of
 from abstain.training.train import train
 
 
@@ -17,7 +17,7 @@ def test_memorised_labels_end_a_warm_up_that_never_beat_the_frequencies():
     parts = train_test_split(x.astype(np.float32), y.astype(str), random_state=101, stratify=y)
     x_train, x_test, y_train, y_test = parts
     seeds = dict.fromkeys(("seed_noise", "seed_init", "seed_order"), 101)
-    recipe = Recipe.of("auto", flip=0.4, **seeds)
+    recipe = plan_of("auto", flip=0.4, **seeds)
     trained = train((x_train, y_train), recipe, test=(x_test, y_test))
     shares = np.bincount(trained.data.given) / len(trained.data)
     losses = [row["validation_loss"] for row in trained.history.epochs if "validation_loss" in row]

@@ -12,12 +12,12 @@ import textwrap
 
 import numpy as np
 import pytest
-import pytorch_optimizer
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 from abstain.errors import AbstainError
+from abstain.support.optimizers import LaProp
 from abstain.training.saving import checkpoint as module
 from abstain.training.saving.checkpoint import (
     Checkpoint,
@@ -101,7 +101,7 @@ OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True),
     "sgd-plain": lambda p: torch.optim.SGD(p, lr=0.01),
     "lbfgs": lambda p: torch.optim.LBFGS(p, max_iter=3, history_size=4),
-    "laprop": lambda p: pytorch_optimizer.LaProp(p, lr=0.01, betas=(0.9, 0.9), eps=1e-15),
+    "laprop": lambda p: LaProp(p, lr=0.01),
 }
 
 

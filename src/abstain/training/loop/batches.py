@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from abstain.data import Encoder, Inputs, LabeledData
 from abstain.data.inputs import resident, rows_at
 from abstain.errors import AbstainError
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -183,20 +183,20 @@ def make_task(
     data: LabeledData,
     test_data: LabeledData | None,
     encoder: Encoder,
-    recipe: Recipe,
+    plan: Plan,
     state: PartialState,
 ) -> Task:
     """The data as batches on the device of this process."""
-    assert recipe.batch is not None
+    assert plan.batch is not None
     inputs = resident(encoder.encode(data), state.device)
-    held_out, rest = held_out_rows(recipe, len(data))
+    held_out, rest = held_out_rows(plan, len(data))
 
     def batches(inputs: Any, rows: torch.Tensor, size: int) -> Batches:  # noqa: ANN401
         return Batches(
             inputs=inputs,
             rows=rows,
             size=size,
-            seed=recipe.seed_order,
+            seed=plan.seed_order,
             device=state.device,
             rank=state.process_index,
             world=state.num_processes,
@@ -206,7 +206,7 @@ def make_task(
 
     # Enough to keep small models busy, and no more activations than a step of the training has.
     fitting = _EVALUATED_NUMBERS // math.prod(encoder.input_shape)
-    large = max(recipe.batch, min(512, fitting))
+    large = max(plan.batch, min(512, fitting))
     test = None
     if test_data is not None:
         test_inputs = resident(encoder.encode(test_data), state.device)
@@ -214,13 +214,13 @@ def make_task(
     return Task(
         encoder=encoder,
         num_classes=data.num_classes,
-        training=batches(inputs, rest, recipe.batch),
+        training=batches(inputs, rest, plan.batch),
         given=data.given.to(state.device),
         true=None if data.true is None else data.true.to(state.device),
         weights=None if data.weights is None else data.weights.to(state.device),
         hold_out=batches(inputs, held_out, large) if len(held_out) else None,
-        everything=batches(inputs, torch.arange(len(data)), recipe.batch)
-        if recipe.warm_up_ends == "held-out"
+        everything=batches(inputs, torch.arange(len(data)), plan.batch)
+        if plan.warm_up_ends == "held-out"
         else None,
         test=test,
         test_labels=None if test_data is None else test_data.given.to(state.device),
@@ -246,11 +246,11 @@ def normalisable(task: Task, model: torch.nn.Module) -> Task:
     return replace(task, training=replace(task.training, least=least), everything=everything)
 
 
-def held_out_rows(recipe: Recipe, samples: int) -> tuple[Tensor, Tensor]:
+def held_out_rows(plan: Plan, samples: int) -> tuple[Tensor, Tensor]:
     """Held-out rows, if any, and the others."""
-    count = recipe.held_out(samples)
+    count = plan.held_out(samples)
     if not count:
         return torch.arange(0), torch.arange(samples)
-    generator = torch.Generator().manual_seed(recipe.seed_order)
+    generator = torch.Generator().manual_seed(plan.seed_order)
     order = torch.randperm(samples, generator=generator)
     return order[:count], order[count:]

@@ -12,7 +12,7 @@ from abstain.training.loop.step import Learner
 from abstain.training.objective.losses import Objective, Trust, make_stop
 from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
 from abstain.training.objective.warm_up import WarmUp
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.checkpoint import Checkpoint, CheckpointFolder, Part
 from abstain.training.saving.history import Row, all_done
 
@@ -21,7 +21,7 @@ class StopController:
     """Decides after steps and epochs: from numbers of all processes, so that all decide the same.
 
     Args:
-        recipe: Says what stops the training.
+        plan: Says what stops the training.
         task: Test data, for the model that a collapsed training goes back to.
         learner: Has the model.
         objective: Has the warm-up, and what is remembered of the samples.
@@ -30,15 +30,15 @@ class StopController:
 
     def __init__(
         self,
-        recipe: Recipe,
+        plan: Plan,
         task: Task,
         learner: Learner,
         objective: Objective,
         checkpoints: CheckpointFolder | None,
     ) -> None:
-        self._recipe, self._task, self._learner = recipe, task, learner
+        self._plan, self._task, self._learner = plan, task, learner
         self._objective, self._checkpoints = objective, checkpoints
-        self.stop = make_stop(recipe, task.num_classes)
+        self.stop = make_stop(plan, task.num_classes)
         self.warm_up_phase: WarmUpPhase | None = None
         if (warm_up := objective.warm_up) is not None:
             self.warm_up_phase = WarmUpPhase(warm_up, learner, objective.trust)
@@ -78,7 +78,7 @@ class StopController:
             and stop.update(evidence(), epoch)
         ):
             outcome = stop.reason + (f"; {warm_up.reason}" if warm_up else "")
-        if not outcome and epoch == self._recipe.epochs:
+        if not outcome and epoch == self._plan.epochs:
             outcome = all_done(epoch, stop, warm_up)
         return outcome
 

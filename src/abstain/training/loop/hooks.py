@@ -65,12 +65,12 @@ class Hooks:
     calls its own hooks. A hook that changes numbers must do so from what a checkpoint holds (the
     batch, torch's random state), so that a resumed training still gives the same result.
 
-    >>> from abstain import Recipe, train
+    >>> from abstain import Plan, train
     >>> class Once(Hooks):
     ...     def on_row(self, loop, kind, row):
     ...         if kind == "epoch" and row["train_accuracy"] > 0.5:
     ...             loop.end("half of the labels are predicted")
-    >>> train("digits", Recipe.of("nll", epochs=9), hooks=[Once()]).outcome
+    >>> train("digits", Plan.of("nll", epochs=9), hooks=[Once()]).outcome
     'half of the labels are predicted'
     """
 

@@ -35,8 +35,8 @@ from abstain.training.loop.evaluation import (
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.step import Layout, Learner
 from abstain.training.objective.losses import Objective, make_objective
+from abstain.training.plan import Plan
 from abstain.training.processes import Interrupted, InterruptFlag, add_up, gather, used_devices
-from abstain.training.recipe import Recipe
 from abstain.training.saving.checkpoint import Checkpoint, CheckpointFolder
 from abstain.training.saving.history import Average, History, Row
 from abstain.training.saving.state import pack_rng, unpack_rng
@@ -64,11 +64,11 @@ class Loop:
     Args:
         model: m+1 outputs.
         task: Data and labels.
-        recipe: Resolved.
+        plan: Resolved.
         accelerator: The processes that train together.
         layout: How a step is computed.
         ledger: Gets every visit of every sample.
-        objective: What a step minimises, by default the loss of the recipe. One that takes logits
+        objective: What a step minimises, by default the loss of the plan. One that takes logits
             with one more dimension in front trains several networks, or heads, in one pass.
         hooks: Take part along the way, one after the other.
         checkpoints: Where to save, if at all.
@@ -79,7 +79,7 @@ class Loop:
         self,
         model: torch.nn.Module,
         task: Task,
-        recipe: Recipe,
+        plan: Plan,
         *,
         accelerator: Accelerator,
         layout: Layout,
@@ -89,13 +89,13 @@ class Loop:
         checkpoints: CheckpointFolder | None = None,
         save_every: float = 60.0,
     ) -> None:
-        self.task, self.recipe, self.accelerator = task, recipe, accelerator
+        self.task, self.plan, self.accelerator = task, plan, accelerator
         self.hooks = tuple(hooks)
         dtype = next(model.parameters()).dtype
-        self.objective = objective or make_objective(recipe, task.given, task.num_classes, dtype)
+        self.objective = objective or make_objective(plan, task.given, task.num_classes, dtype)
         self.learner = Learner(
             model,
-            recipe,
+            plan,
             encoder=task.encoder,
             accelerator=accelerator,
             layout=layout,
@@ -104,7 +104,7 @@ class Loop:
         )
         self.checkpoints, self._save_every = checkpoints, save_every
         self._saved_at = time.monotonic()
-        self.controller = StopController(recipe, task, self.learner, self.objective, checkpoints)
+        self.controller = StopController(plan, task, self.learner, self.objective, checkpoints)
         self.ledger, self.history, self.position = ledger, History(), Position()
         self.tally = Tally(ledger, task.given, task.true)
         self._epoch_began = time.monotonic()
@@ -112,7 +112,7 @@ class Loop:
     @property
     def steps(self) -> int:
         """How many there are, if nothing stops the training early."""
-        return len(self.task.everything or self.task.training) * (self.recipe.epochs or 0)
+        return len(self.task.everything or self.task.training) * (self.plan.epochs or 0)
 
     def run(self) -> None:
         """Train to the end; raises `Interrupted` after saving if a signal asked for it."""
@@ -336,10 +336,9 @@ class Loop:
             whole = f"; the last good checkpoint, {self.checkpoints.last}, is whole"
         return DivergedError(
             f"{finding}: the training has diverged",
-            remedy=f"lower {{learning_rate}} ({self.recipe.learning_rate:g}) or set {{clip}}"
+            remedy=f"lower {{learning_rate}} ({self.plan.learning_rate:g})"
             + whole.replace("{", "{{").replace("}", "}}"),
             learning_rate=NO_VALUE,
-            clip=NO_VALUE,
         )
 
     def share_memories(self) -> None:
@@ -351,7 +350,7 @@ class Loop:
     def seed_epoch(self) -> None:
         """Dropout draws from its own numbers in every epoch and process."""
         place = (self.position.epoch + 1) * 4096 + self.accelerator.process_index
-        torch.manual_seed(self.recipe.seed_order * 1_000_003 + place)
+        torch.manual_seed(self.plan.seed_order * 1_000_003 + place)
 
     def whole_ledger(self) -> Ledger:
         """The ledger over all processes: every sample once."""

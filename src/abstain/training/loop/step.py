@@ -15,10 +15,9 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from abstain.data import Encoder
 from abstain.embed.finetuning import FineTuned
-from abstain.errors import AbstainError
-from abstain.support.optimizers import SGD, Adam, AdamW
+from abstain.support.optimizers import SGD, Adam, AdamW, LaProp
 from abstain.training.loop.batches import Batch
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.checkpoint import JSON, Checkpoint, Part
 from abstain.training.saving.state import pack_optimizer, unpack_optimizer
 
@@ -85,7 +84,7 @@ class Learner:
 
     Args:
         model: m+1 outputs; of several networks, one more dimension in front.
-        recipe: optimiser, schedule, clipping and averaging.
+        plan: optimiser, schedule, clipping and averaging.
         encoder: turns stored inputs into those of the model.
         accelerator: wraps the model where several processes train it.
         layout: memory format and precision of a step.
@@ -96,7 +95,7 @@ class Learner:
     def __init__(
         self,
         model: torch.nn.Module,
-        recipe: Recipe,
+        plan: Plan,
         *,
         encoder: Encoder,
         accelerator: Accelerator,
@@ -105,15 +104,15 @@ class Learner:
         steps_per_epoch: int,
     ) -> None:
         self.encoder, self.accelerator, self.layout = encoder, accelerator, layout
-        self._clip = recipe.clip
-        self.optimizer = make_optimizer(model, recipe)
-        self.schedule = make_schedule(self.optimizer, recipe, steps)
+        self._clip = plan.clip
+        self.optimizer = make_optimizer(model, plan)
+        self.schedule = make_schedule(self.optimizer, plan, steps)
         # Kept, and not unwrapped each time: Accelerate would look for packages on the disk.
         self.plain_model = layout.place(model)
         self.averaged: Averaged | None = None
-        if recipe.average is not None:
+        if plan.average is not None:
             placed = self.plain_model.to(accelerator.device)
-            self.averaged = Averaged(placed, recipe.average * steps_per_epoch)
+            self.averaged = Averaged(placed, plan.average * steps_per_epoch)
         self.model = _shared(self.plain_model, accelerator)
         # Accelerate has one precision per process; a program may train again in another one. So
         # precision is the layout's, and half precision is scaled here.
@@ -134,7 +133,7 @@ class Learner:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def clip_gradients(self) -> None:
-        """Shorten the gradient where it is longer than the recipe allows."""
+        """Shorten the gradient where it is longer than the plan allows."""
         if self._clip is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._clip)
@@ -199,19 +198,19 @@ def _shared(model: torch.nn.Module, accelerator: Accelerator) -> torch.nn.Module
 
 
 def make_optimizer(
-    parameters: torch.nn.Module | Iterable[torch.nn.Parameter], recipe: Recipe
+    parameters: torch.nn.Module | Iterable[torch.nn.Parameter], plan: Plan
 ) -> Optimizer:
-    """The optimiser of a recipe; Adam and AdamW in their fused form.
+    """The optimiser of a plan; Adam and AdamW in their fused form.
 
     Args:
         parameters: Of a model, or the model itself; of a fine-tuned one, the pretrained part is a
             group with a learning rate of its own.
-        recipe: Names the optimiser and its settings.
+        plan: Names the optimiser and its settings.
 
-    >>> make_optimizer([torch.nn.Parameter(torch.zeros(2))], Recipe()).defaults["lr"]
+    >>> make_optimizer([torch.nn.Parameter(torch.zeros(2))], Plan()).defaults["lr"]
     0.001
     """
-    rate, decay = recipe.learning_rate, recipe.weight_decay
+    rate, decay = plan.learning_rate, plan.weight_decay
     trainable: list[Any]
     if isinstance(parameters, FineTuned):
         # The history shows the rate of the first group.
@@ -221,31 +220,23 @@ def make_optimizer(
         ]
     else:
         trainable = _trainable(parameters)
-    if recipe.optimizer == "adam":
+    if plan.optimizer == "adam":
         return Adam(trainable, rate, weight_decay=decay, fused=True)
-    if recipe.optimizer == "adamw":
+    if plan.optimizer == "adamw":
         return AdamW(trainable, rate, weight_decay=decay, fused=True)
-    if recipe.optimizer == "sgd":
+    if plan.optimizer == "sgd":
         return SGD(trainable, rate, momentum=0.9, nesterov=True, weight_decay=decay)
-    try:
-        from pytorch_optimizer import LaProp
-    except ImportError:
-        raise AbstainError(
-            "optimizer 'laprop' needs the package pytorch_optimizer, which is not installed; "
-            "run: pip install pytorch_optimizer"
-        ) from None
-    # The paper's settings for IMDB.
-    return LaProp(trainable, rate, betas=(0.9, 0.9), eps=1e-15, weight_decay=decay)
+    return LaProp(trainable, rate, weight_decay=decay)  # with the paper's other settings
 
 
-def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
-    """The learning rate over all `steps` of the training, as factors of the recipe's."""
+def make_schedule(optimizer: Optimizer, plan: Plan, steps: int) -> LRScheduler:
+    """The learning rate over all `steps` of the training, as factors of the plan's."""
     schedulers = torch.optim.lr_scheduler
-    if recipe.schedule == "cosine":
+    if plan.schedule == "cosine":
         return schedulers.CosineAnnealingLR(optimizer, T_max=steps)
-    if recipe.schedule == "linear":
+    if plan.schedule == "linear":
         return schedulers.LinearLR(optimizer, 1.0, 0.01, total_iters=steps)
-    if recipe.schedule == "one-cycle":
+    if plan.schedule == "one-cycle":
         # Momentum is left alone: not every optimiser here has what OneCycleLR would cycle.
         return schedulers.OneCycleLR(
             optimizer,

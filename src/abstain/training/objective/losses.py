@@ -1,4 +1,4 @@
-"""The loss per sample that a step minimises, by recipe and epoch, and the trust in labels."""
+"""The loss per sample that a step minimises, by plan and epoch, and the trust in labels."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from abstain.losses import (
 )
 from abstain.training.objective.stopping import AnalyticalStop, SettledStop, ValidationStop
 from abstain.training.objective.warm_up import WarmUp, untaught_loss
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 
 # Of the memory, at each visit: about three visits count.
 _KEPT = 0.7
@@ -123,17 +123,17 @@ class Trust:
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss of a recipe on m+1 outputs; before the end of the warm-up, cross-entropy.
+    """The loss of a plan on m+1 outputs; before the end of the warm-up, cross-entropy.
 
     Cross-entropy is the gambler's loss at an infinite payoff: it counts the abstention output as
     one that is never right, so that the loss which takes over begins with a full stake.
 
-    >>> objective = Objective(Recipe(epochs=3, warm_up=1))
+    >>> objective = Objective(Plan(epochs=3, warm_up=1))
     >>> objective(torch.zeros(2, 11), torch.tensor([0, 1]), epoch=0)
     tensor([2.3979, 2.3979])
     """
 
-    recipe: Recipe
+    plan: Plan
     warm_up: WarmUp | None = None
     """A warm-up that ends by itself."""
     trust: Trust | None = None
@@ -141,28 +141,26 @@ class Objective:
 
     def is_warm_up(self, epoch: int) -> bool:
         """Whether this epoch still trains with cross-entropy."""
-        return is_warm_up(self.recipe, self.warm_up, epoch)
+        return is_warm_up(self.plan, self.warm_up, epoch)
 
     def __call__(
         self, logits: Tensor, given: Tensor, epoch: int, index: Tensor | None = None
     ) -> Tensor:
         """The loss per sample; `index` has their positions, for what is remembered."""
-        recipe = self.recipe
-        if recipe.loss == "nll" or self.is_warm_up(epoch):
+        plan = self.plan
+        if plan.loss == "nll" or self.is_warm_up(epoch):
             return gamblers_loss(logits, given, math.inf, reduction="none")
-        if recipe.loss == "gamblers":
-            payoff = cast("float | PayoffRule", recipe.payoff)
-            return gamblers_loss(logits, given, payoff, guard=recipe.guard, reduction="none")
+        if plan.loss == "gamblers":
+            payoff = cast("float | PayoffRule", plan.payoff)
+            return gamblers_loss(logits, given, payoff, guard=plan.guard, reduction="none")
         classes = logits[..., :-1]
-        if recipe.loss == "trusted":
+        if plan.loss == "trusted":
             full = torch.ones(given.shape, dtype=logits.dtype, device=logits.device)
             trust = full if self.trust is None or index is None else self.trust.of(index)
             return trusted_losses(torch.log_softmax(classes, -1), given, trust)
-        if recipe.loss == "small-stake":
+        if plan.loss == "small-stake":
             return small_stake_loss(classes, given, reduction="none")
-        return generalized_cross_entropy(
-            classes, given, recipe.q, recipe.truncate, reduction="none"
-        )
+        return generalized_cross_entropy(classes, given, plan.q, plan.truncate, reduction="none")
 
     def remember(self, index: Tensor, logits: Tensor, given: Tensor) -> None:
         """Take in the outputs for these samples."""
@@ -171,58 +169,56 @@ class Objective:
 
     def payoff(self, logits: Tensor, epoch: int) -> Tensor | None:
         """The payoff per sample that the loss used; None where it has none, or no finite one."""
-        recipe = self.recipe
-        if recipe.loss != "gamblers" or recipe.payoff == math.inf or self.is_warm_up(epoch):
+        plan = self.plan
+        if plan.loss != "gamblers" or plan.payoff == math.inf or self.is_warm_up(epoch):
             return None
-        if isinstance(recipe.payoff, str):
-            return log_payoff(recipe.payoff, logits, recipe.guard).exp()
-        return torch.full(logits.shape[:-1], cast("float", recipe.payoff), device=logits.device)
+        if isinstance(plan.payoff, str):
+            return log_payoff(plan.payoff, logits, plan.guard).exp()
+        return torch.full(logits.shape[:-1], cast("float", plan.payoff), device=logits.device)
 
 
-def is_warm_up(recipe: Recipe, warm_up: WarmUp | None, epoch: int) -> bool:
-    """Whether an epoch, from 0, trains with cross-entropy before the loss of the recipe.
+def is_warm_up(plan: Plan, warm_up: WarmUp | None, epoch: int) -> bool:
+    """Whether an epoch, from 0, trains with cross-entropy before the loss of the plan.
 
-    >>> [is_warm_up(Recipe(warm_up=2), None, epoch) for epoch in range(4)]
+    >>> [is_warm_up(Plan(warm_up=2), None, epoch) for epoch in range(4)]
     [True, True, False, False]
     """
-    return not warm_up.ended if warm_up is not None else epoch < (recipe.warm_up or 0)
+    return not warm_up.ended if warm_up is not None else epoch < (plan.warm_up or 0)
 
 
 Stop = AnalyticalStop | ValidationStop | SettledStop
 
 
-def make_objective(
-    recipe: Recipe, given: Tensor, num_classes: int, dtype: torch.dtype
-) -> Objective:
-    """The loss of a resolved recipe, with its warm-up and what it remembers of the samples.
+def make_objective(plan: Plan, given: Tensor, num_classes: int, dtype: torch.dtype) -> Objective:
+    """The loss of a resolved plan, with its warm-up and what it remembers of the samples.
 
     Args:
-        recipe: Of the training.
+        plan: Of the training.
         given: Labels of all samples, on the device.
         num_classes: m.
         dtype: Of the model.
     """
     trust: Trust | None = None
-    if recipe.loss == "trusted":
+    if plan.loss == "trusted":
         memory = torch.float64 if dtype == torch.float64 else torch.float32
         trust = Trust(len(given), num_classes, given.device, memory)
-    return Objective(recipe, make_warm_up(recipe, given, num_classes), trust)
+    return Objective(plan, make_warm_up(plan, given, num_classes), trust)
 
 
-def make_warm_up(recipe: Recipe, given: Tensor, num_classes: int) -> WarmUp | None:
-    """The warm-up that ends by itself, of a recipe that has one."""
-    held_out = recipe.held_out(len(given))
-    if recipe.warm_up_ends != "held-out" or not held_out:
+def make_warm_up(plan: Plan, given: Tensor, num_classes: int) -> WarmUp | None:
+    """The warm-up that ends by itself, of a plan that has one."""
+    held_out = plan.held_out(len(given))
+    if plan.warm_up_ends != "held-out" or not held_out:
         return None
     counts = torch.bincount(given, minlength=num_classes).tolist()
-    return WarmUp(recipe.epochs or 1, untaught_loss(counts), held_out)
+    return WarmUp(plan.epochs or 1, untaught_loss(counts), held_out)
 
 
-def make_stop(recipe: Recipe, num_classes: int) -> Stop | None:
-    """What ends the training of a resolved recipe before all its epochs; None for nothing."""
-    if recipe.stop == "analytical":
-        assert isinstance(recipe.payoff, int | float)
-        return AnalyticalStop(recipe.rate, recipe.payoff, num_classes, recipe.noise)
-    if recipe.stop == "settled":
+def make_stop(plan: Plan, num_classes: int) -> Stop | None:
+    """What ends the training of a resolved plan before all its epochs; None for nothing."""
+    if plan.stop == "analytical":
+        assert isinstance(plan.payoff, int | float)
+        return AnalyticalStop(plan.rate, plan.payoff, num_classes, plan.noise)
+    if plan.stop == "settled":
         return SettledStop()
-    return ValidationStop(recipe.patience) if recipe.stop == "validation" else None
+    return ValidationStop(plan.patience) if plan.stop == "validation" else None

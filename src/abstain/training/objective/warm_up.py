@@ -152,8 +152,8 @@ class WarmUp:
         if self.best_loss < self.untaught:
             return "cross-entropy throughout: the held-out loss had not turned yet"
         return (
-            "cross-entropy throughout: the held-out loss stayed above that of a guess by how "
-            "frequent the labels are"
+            "cross-entropy throughout: the held-out loss stayed above that of the "
+            "class-frequency baseline"
         )
 
     def state_dict(self) -> dict[str, Any]:

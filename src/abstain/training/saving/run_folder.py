@@ -1,6 +1,6 @@
 """The folder of a run: enough to go on with it, to run it again, and to use its model.
 
-run.json           recipe with its seeds, source, classes, versions, machine; written last of what
+run.json           plan with its seeds, source, classes, versions, machine; written last of what
                    a run begins with, so that a folder that has it has everything; whether
                    fine-tuning is to be tried (trial), or what came of it (finetuning)
 noise.npz          what was flipped on purpose, if anything
@@ -36,11 +36,11 @@ from abstain.models import build_model
 from abstain.noise import NoiseManifest
 from abstain.scores.ledger import Ledger
 from abstain.support.files import in_the_way, publish_text
-from abstain.training.recipe import Recipe
+from abstain.training.plan import Plan
 from abstain.training.saving.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from abstain.training.saving.history import History
 
-_FORMAT = 1
+_FORMAT = 2
 _ABOUT, _MODEL, _NOISE = "run.json", "model.safetensors", "noise.npz"
 _BEFORE = (ENCODER, _NOISE)  # what a run writes before it has begun
 _PACKAGES = ("abstain", "torch", "numpy", "accelerate", "safetensors", "tokenizers")
@@ -111,7 +111,7 @@ class RunFolder:
     def begin(
         self,
         *,
-        recipe: Recipe,
+        plan: Plan,
         sources: Mapping[str, Any],
         data: LabeledData,
         encoder: Encoder,
@@ -126,7 +126,7 @@ class RunFolder:
         """
         about = {
             "format": _FORMAT,
-            "recipe": recipe.as_json(),
+            "plan": plan.as_json(),
             "sources": dict(sources),
             "data": {
                 "name": data.name,
@@ -217,7 +217,7 @@ class RunFolder:
             backbone: The name of its backbone here, where that lies elsewhere than in training.
         """
         about = self.about()
-        if about["recipe"]["model"] is None:
+        if about["plan"]["model"] is None:
             raise AbstainError(
                 f"{self.path} was trained with a module of another program, which it cannot build: "
                 f"build it there, and load {_MODEL} into it"
@@ -228,12 +228,12 @@ class RunFolder:
             )
         encoder = load_any_encoder(self.path, backbone)
         classes = tuple(about["classes"])
-        model = make_model(about["recipe"]["model"], encoder, len(classes), seed=0)
+        model = make_model(about["plan"]["model"], encoder, len(classes), seed=0)
         weights: dict[str, Tensor] = load_checkpoint(self.path / _MODEL).tensors
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
-            raise AbstainError(f"{self.path / _MODEL} does not fit its recipe: {error}") from error
+            raise AbstainError(f"{self.path / _MODEL} does not fit its plan: {error}") from error
         return model.eval(), encoder, classes
 
 

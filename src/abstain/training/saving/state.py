@@ -24,7 +24,7 @@ def pack_optimizer(optimizer: Optimizer) -> tuple[dict[str, Tensor], JSON]:
     if set(whole) != {"state", "param_groups"}:
         raise AbstainError(
             f"must keep its state in 'state' and 'param_groups', got {sorted(whole)}; "
-            "use one of torch.optim or a plain one of pytorch_optimizer",
+            "use one of torch.optim",
             argument="optimizer",
         )
     tensors: dict[str, Tensor] = {}
