@@ -45,7 +45,7 @@ test-slow: setup  ## the long tests too
 	$(BIN)/pytest -m ''
 
 test-gpu: setup  ## what needs a GPU, which no other test sees
-	$(BIN)/pytest -m gpu -rs -n auto --maxprocesses 4
+	$(BIN)/pytest -m gpu -p no:hypothesispytest -rs -n auto --maxprocesses 4
 
 lint: setup
 	$(BIN)/ruff check .

@@ -3,10 +3,10 @@
 import os
 import signal
 import tempfile
+from contextlib import suppress
 
 import pytest
 import torch
-from hypothesis import settings
 
 # Small tensors gain nothing from more threads, and idle ones may spin.
 torch.set_num_threads(1)
@@ -16,8 +16,11 @@ os.environ["ABSTAIN_CACHE"] = _cache.name
 # Nor may it show which models of the hub this machine has.
 os.environ["HF_HUB_CACHE"] = os.path.join(_cache.name, "hub")  # noqa: PTH118
 # How long an example takes depends on what else the machine does.
-settings.register_profile("abstain", deadline=None)
-settings.load_profile("abstain")
+with suppress(ImportError):  # a machine with a GPU may lack its native part
+    from hypothesis import settings
+
+    settings.register_profile("abstain", deadline=None)
+    settings.load_profile("abstain")
 
 # A shell lets background processes ignore Ctrl-C, and so does every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -28,6 +31,14 @@ def pytest_configure(config):
     # Tests mean the same on every machine: only those of a GPU see one, and what they start.
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Of `make test-gpu`, only files that need a GPU: others may need what the machine lacks."""
+    if config.option.markexpr != "gpu":
+        return None
+    files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    return not any("mark.gpu" in path.read_text(encoding="utf-8") for path in files) or None
 
 
 def pytest_runtest_setup(item):

@@ -382,28 +382,6 @@ def test_bad_arguments():
         Ledger(2).table(["a", "b"], [0])
 
 
-@pytest.mark.gpu
-def test_update_on_cuda_never_waits_for_the_device():
-    ledger, host = Ledger(SAMPLES, "cuda"), Ledger(SAMPLES)
-    visits = list(batches(7))
-    on_device = [[part.cuda() for part in batch] for batch in visits]
-    ledger.update(*on_device[0])
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for batch in on_device[1:]:
-            ledger.update(*batch)
-        ledger.update(*on_device[0][:3])
-        ledger.update(*on_device[0][:3], payoff=9.99)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    for batch in visits:
-        host.update(*batch)
-    host.update(*visits[0][:3])
-    host.update(*visits[0][:3], payoff=9.99)
-    for name in COLUMNS:
-        assert_close(getattr(ledger, name).cpu(), getattr(host, name), equal_nan=True, msg=name)
-
-
 def test_a_copy_on_the_cpu_is_a_copy():
     ledger = Ledger(3)
     ledger.update(torch.tensor([1]), torch.zeros(1, 4), torch.tensor([2]), payoff=2.0)
