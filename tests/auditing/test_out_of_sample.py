@@ -74,7 +74,7 @@ def test_size_weights_and_a_network_of_the_users_decide(small, monkeypatch):
     trained = small.trained
     weighted = replace(trained.data, weights=torch.ones(len(trained.data)))
     assert not is_small(replace(trained, data=weighted))
-    assert not is_small(replace(trained, recipe=replace(trained.recipe, model=None)))
+    assert not is_small(replace(trained, plan=replace(trained.plan, model=None)))
     monkeypatch.setattr(out_of_sample, "SMALL", len(trained.data) - 1)
     assert not is_small(trained)
     evidence, held_out = out_of_sample.evidence_and_held_out(trained)

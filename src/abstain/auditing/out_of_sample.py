@@ -34,11 +34,11 @@ def is_small(trained: "Trained") -> bool:
 
     Whoever names another method or model asks what that saw; weights count in a training alone.
     """
-    recipe = trained.recipe
+    plan = trained.plan
     return (
         len(trained.data) <= SMALL
         and trained.encoder.sees == "table"
-        and (recipe.method, recipe.model) == (DEFAULT_METHOD, _MODEL)
+        and (plan.method, plan.model) == (DEFAULT_METHOD, _MODEL)
         and trained.data.weights is None
     )
 
