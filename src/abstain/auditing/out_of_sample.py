@@ -19,7 +19,7 @@ from abstain.embed.leave_one_out import leave_one_out
 from abstain.errors import AbstainError
 from abstain.scores.evidence import Evidence, evidence_from_ledger
 from abstain.scores.held_out import HeldOut
-from abstain.training.methods import DEFAULT_METHOD
+from abstain.training.recipe import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from abstain.training.trained import Trained
