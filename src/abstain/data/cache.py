@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Where decoded data are kept: the argument, `ABSTAIN_CACHE`, or the user's cache folder.
+    """The folder of decoded data: the argument, `ABSTAIN_CACHE`, or the user's cache folder.
 
     >>> cache_folder("somewhere").as_posix()
     'somewhere'

@@ -64,7 +64,7 @@ def leave_one_out(features: Inputs, given: Tensor, num_classes: int) -> Tensor:
 
 
 def kernel(rows: Tensor) -> Tensor:
-    """How alike samples are (N, N): a linear and a Gaussian kernel, centred, of equal weight.
+    """Similarity of samples (N, N): a linear and a Gaussian kernel, centred, of equal weight.
 
     The linear one suffices where columns are many, the Gaussian one helps where they are few. Its
     width is the median distance of two samples.
