@@ -4,7 +4,7 @@ import torch
 from samples_of_checks import data_of
 
 from abstain.checks.empty import empty
-from abstain.checks.image_faults import measure
+from abstain.checks.images import measure
 
 
 def test_texts_without_a_character():

@@ -14,7 +14,7 @@ from abstain.checks.duplicates import between, near_duplicates, sets_of
 from abstain.checks.empty import empty
 from abstain.checks.giveaways import Giveaway, giveaways
 from abstain.checks.groups import weak_groups
-from abstain.checks.image_faults import Measures, image_issues, measure
+from abstain.checks.images import Measures, image_issues, measure
 from abstain.checks.neighbours import NEIGHBOURS, Index, Neighbours, rows_of
 from abstain.checks.outliers import outliers
 from abstain.checks.rules import Floats, Ints, Issues, Mask

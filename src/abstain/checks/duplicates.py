@@ -89,7 +89,7 @@ def near_duplicates(
 def between(
     prints: Ints,
     test_prints: Ints,
-    own: Neighbours | None = None,
+    among_samples: Neighbours | None = None,
     from_test: Neighbours | None = None,
     empty: Mask | None = None,
 ) -> tuple[Issues, Ints]:
@@ -98,7 +98,7 @@ def between(
     Args:
         prints: (N,) of the samples, as for `near_duplicates`.
         test_prints: (M,) of the test set.
-        own: The neighbours of the samples among themselves.
+        among_samples: The neighbours of the samples among themselves.
         from_test: Of each sample of the test set, the nearest of these samples.
         empty: (N,) samples that hold nothing, which are duplicates of none.
 
@@ -107,12 +107,12 @@ def between(
     ([False, True], [-1, 1])
     """
     ratio, partner, near = np.full(len(prints), np.inf), np.full(len(prints), -1), NEAR
-    if own is not None and from_test is not None:
-        every = ratios(from_test, own)
+    if among_samples is not None and from_test is not None:
+        every = ratios(from_test, among_samples)
         order = np.argsort(-every, axis=None, kind="stable")  # the nearest comes last and stays
         rows = from_test.index.ravel()[order]
         ratio[rows], partner[rows] = every.ravel()[order], order // every.shape[1]
-        near = nearness(own)
+        near = nearness(among_samples)
     known, first = np.unique(test_prints, return_index=True)
     match = np.searchsorted(known, prints).clip(max=len(known) - 1)
     same = known[match] == prints
@@ -147,15 +147,15 @@ def nearness(neighbours: Neighbours) -> float:
     return float(min(NEAR, (1 / ((k - 1) * size)) ** (1 / dimensions)))
 
 
-def ratios(of: Neighbours, own: Neighbours) -> npt.NDArray[np.float64]:
+def ratios(of: Neighbours, among_samples: Neighbours) -> npt.NDArray[np.float64]:
     """(M, k) distances in units of how far neighbours usually are, where both samples lie.
 
     Args:
         of: Of each of M samples, the nearest of N others, or of themselves.
-        own: The neighbours of the N among themselves.
+        among_samples: The neighbours of the N among themselves.
     """
-    scale = np.minimum(of.farthest[:, None], own.farthest[of.index]).astype(np.float64)
-    scale = np.maximum(scale, _DENSEST * float(np.median(own.farthest)))
+    scale = np.minimum(of.farthest[:, None], among_samples.farthest[of.index]).astype(np.float64)
+    scale = np.maximum(scale, _DENSEST * float(np.median(among_samples.farthest)))
     otherwise = np.where(of.distance > 0, np.inf, 0.0)
     return np.divide(of.distance, scale, out=otherwise, where=scale > 0)
 

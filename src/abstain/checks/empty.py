@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from abstain.checks.image_faults import Measures
+from abstain.checks.images import Measures
 from abstain.checks.rules import Floats, Issues
 from abstain.data import LabeledData
 from abstain.data.inputs import BLOCK, blocks, take

@@ -123,9 +123,9 @@ class _Search:
     def nearest(self, queries: Floats | None, k: int) -> Neighbours:
         """Find the nearest rows of each query; without queries, the nearest others of each row."""
         if queries is None:
-            own = torch.arange(len(self.rows), device=self.rows.device)
-            found = self.candidates.nearest(self.candidates.rows, k + 1)
-            return self._ranked(found, self.rows, k, own)
+            self_index = torch.arange(len(self.rows), device=self.rows.device)
+            candidates = self.candidates.nearest(self.candidates.rows, k + 1)
+            return self._ranked(candidates, self.rows, k, self_index)
         asking = torch.from_numpy(queries).to(self.rows.device)
         return self._ranked(self.candidates.nearest(self._leading(asking), k), asking, k)
 
@@ -134,7 +134,7 @@ class _Search:
         return moved if self.basis is None else moved @ self.basis
 
     def _ranked(
-        self, index: Tensor, queries: Tensor, k: int, own: Tensor | None = None
+        self, index: Tensor, queries: Tensor, k: int, self_index: Tensor | None = None
     ) -> Neighbours:
         """The nearest k of the candidates, by distances anew, as products lose digits."""
         index = index.sort(dim=1).values
@@ -146,8 +146,8 @@ class _Search:
             difference = others.view(*index[part].shape, -1) - queries[part, None]
             distance[part] = torch.linalg.vector_norm(difference, dim=2)
         distance[:, 1:][index[:, 1:] == index[:, :-1]] = torch.inf
-        if own is not None:
-            distance[index == own[:, None]] = torch.inf
+        if self_index is not None:
+            distance[index == self_index[:, None]] = torch.inf
         distance, order = distance.sort(dim=1, stable=True)
         return Neighbours(
             index.gather(1, order[:, :k]).cpu().numpy(), distance[:, :k].cpu().numpy()

@@ -7,8 +7,8 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter, laplace
 from scipy.stats import entropy
 
-from abstain.checks import image_faults
-from abstain.checks.image_faults import image_issues, measure
+from abstain.checks import images as checks_of_images
+from abstain.checks.images import image_issues, measure
 from abstain.data import load
 from abstain.data.readers import decoders
 from abstain.data.readers.images import LazyImages
@@ -119,7 +119,7 @@ def test_files_of_several_sizes_are_measured_as_each_by_itself(monkeypatch):
 @pytest.mark.gpu
 def test_a_gpu_measures_as_a_cpu_does(digits):
     images = torch.from_numpy(digits)
-    found, expected = (image_faults._measure(images, torch.device(x)) for x in ("cuda", "cpu"))
+    found, expected = (checks_of_images._measure(images, torch.device(x)) for x in ("cuda", "cpu"))
     for name in ("brightness", "sharpness", "information", "contrast"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-4)
 
