@@ -49,7 +49,7 @@ CALLS = {
         ("recipe", {"epochs": True}, "epochs must be a whole number, at least 1, got True"),
         ("recipe", {"flip": "a"}, r"flip must be in \[0, 1\), got 'a'"),
         ("recipe", {"model": 5}, "model must be a text, got 5"),
-        ("recipe", {"noise": 5}, "noise must be a text, got 5"),
+        ("recipe", {"flip": 0.1, "flip_kind": 5}, "flip_kind must be a text, got 5"),
         ("predict", {"run": 5}, "run must be the folder of a run, or what train .* gave, got 5"),
         ("predict", {"run": None}, "run must be the folder of a run, .* got None"),
         ("predict", {"coverage": [0.5]}, r"coverage must be a number or None, got \[0.5\]"),

@@ -28,7 +28,8 @@ from abstain.embed.backbones import base as backbone
 from abstain.review import leases, queue
 from abstain.scores import curve, verdict
 from abstain.showing import fingerprint, pictures
-from abstain.training import augmentation, plan, recipe, trial
+from abstain.training import plan, recipe, trial
+from abstain.training.loop import augmentation, step
 
 ROOT = Path(__file__).parents[1]
 WORDS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 10: "ten", 50: "fifty"}
@@ -164,6 +165,9 @@ def figures():
             f"at most 10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(pictures.LARGEST_PICTURE))]} pixels",
         ],
         "docs/training.md": [
+            "`--precision auto` is fp32; it is bf16 for batches of 2¹⁹ numbers or more (such as "
+            f"512 × {step._MANY_NUMBERS // 512:,}) on a GPU or a processor with instructions for "
+            "it (AMX, AVX512-BF16)",
             f"{tuned['learning_rate']} for the new last layer and a "
             f"{ORDINALS[round(1 / finetuning.ImageFineTuning.rate)]} of it for a backbone of "
             f"images ({finetuning.TextFineTuning.rate} of it for one of texts), "

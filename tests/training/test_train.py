@@ -148,7 +148,7 @@ def test_a_module_that_does_not_fit_is_refused_in_words(tmp_path, own, message):
 
 
 def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
-    with pytest.raises(AbstainError, match=r"recipe must be a Plan, .* got 'auto'"):
+    with pytest.raises(AbstainError, match=r"recipe must be a Recipe, .* got 'auto'"):
         train(small.blobs(20), "auto")
     with pytest.raises(AbstainError, match="model must be a torch module, got 'mlp'"):
         train(small.blobs(20), SHORT, model="mlp")
@@ -157,7 +157,7 @@ def test_names_in_place_of_a_recipe_or_a_module_are_refused_in_words():
 def test_unknown_arguments_are_answered_by_the_nearest_known_one():
     with pytest.raises(AbstainError, match="train must be known, got 'foldr'; did you mean folder"):
         train(small.blobs(20), SHORT, foldr="run")
-    with pytest.raises(AbstainError, match=r"method must be set in the recipe, Plan.of\('nll'\)"):
+    with pytest.raises(AbstainError, match=r"method must be set in the recipe, Recipe.of\('nll'\)"):
         train(small.blobs(20), method="nll")
 
 
@@ -322,7 +322,7 @@ def test_results_that_cannot_be_written_are_an_error_in_words(tmp_path, monkeypa
 
 
 def test_abstain_train_is_the_stage_and_the_verb():
-    assert abstain.train(small.blobs(20), abstain.Plan(epochs=1, warm_up=0)).epoch == 1
+    assert abstain.train(small.blobs(20), abstain.Recipe(epochs=1, warm_up=0)).epoch == 1
     from abstain import train as verb
     from abstain.training.train import train as function
 

@@ -20,7 +20,7 @@ from abstain.training import train as run
 from abstain.training import trial
 from abstain.training.loop.batches import held_out_rows
 from abstain.training.plan import Plan
-from abstain.training.recipe import plan_of
+from abstain.training.recipe import fine_tuned, plan_of
 from abstain.training.saving.run_folder import RunFolder
 from abstain.training.trained import held_out_agreement
 from abstain.training.trial import TrialFolder
@@ -142,7 +142,7 @@ def test_frozen_features_are_kept_where_few_steps_spoil_them(photos, backbone, t
 
 
 def test_both_are_judged_by_the_same_held_out_labels(photos, backbone):
-    asked, tuned = recipe(seed_order=3), recipe(seed_order=3).fine_tuned()
+    asked, tuned = recipe(seed_order=3), fine_tuned(recipe(seed_order=3))
     for one, two in zip(held_out_rows(asked, 120), held_out_rows(tuned, 120), strict=True):
         assert torch.equal(one, two)
     forced = train(photos, tuned, backbone=backbone(BLIND))

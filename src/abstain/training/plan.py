@@ -74,7 +74,7 @@ class Plan:
     augment: bool | tuple[str, ...] | None = None
     """Whether images are changed at random each time they are seen, in every way that held-out
     labels show to be safe; by default where a backbone is fine-tuned. What was found safe is
-    recorded here, by the names of `abstain.training.augmentation`."""
+    recorded here, by the names of `abstain.training.loop.augmentation`."""
     optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0

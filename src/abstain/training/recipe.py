@@ -98,8 +98,9 @@ class Recipe:
     def plan(self) -> Plan:
         """The plan that is asked for; `resolved` fills in what follows from the data."""
         asked = {field.name: getattr(self, field.name) for field in fields(self)}
+        del asked["method"]
         settings = {name: value for name, value in asked.items() if value is not None}
-        return plan_of(settings.pop("method"), **with_seeds(settings))
+        return plan_of(self.method, **with_seeds(settings))
 
     def resolved(self, *, num_samples: int, num_classes: int, numbers: bool = False) -> Plan:
         """The plan for data of this size: see `Plan.resolved`."""

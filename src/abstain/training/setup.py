@@ -17,7 +17,7 @@ from abstain.errors import AbstainError
 from abstain.models import default_model, with_abstention
 from abstain.models.own import is_own
 from abstain.scores.ledger import Ledger
-from abstain.training.augmentation import known_augmentations, safe_augmentations
+from abstain.training.loop.augmentation import known_augmentations, safe_augmentations
 from abstain.training.loop.batches import Task, make_task, normalisable
 from abstain.training.loop.hooks import Hooks
 from abstain.training.loop.loop import Loop

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from abstain.support.progress import Rate, watched
-from abstain.training.augmentation import augmented
+from abstain.training.loop.augmentation import augmented
 from abstain.training.loop.batches import Batch
 from abstain.training.saving.history import Row
 from abstain.training.saving.run_folder import RunFolder
@@ -65,12 +65,12 @@ class Hooks:
     calls its own hooks. A hook that changes numbers must do so from what a checkpoint holds (the
     batch, torch's random state), so that a resumed training still gives the same result.
 
-    >>> from abstain import Plan, train
+    >>> from abstain import Recipe, train
     >>> class Once(Hooks):
     ...     def on_row(self, loop, kind, row):
     ...         if kind == "epoch" and row["train_accuracy"] > 0.5:
     ...             loop.end("half of the labels are predicted")
-    >>> train("digits", Plan.of("nll", epochs=9), hooks=[Once()]).outcome
+    >>> train("digits", Recipe.of("nll", epochs=9), hooks=[Once()]).outcome
     'half of the labels are predicted'
     """
 

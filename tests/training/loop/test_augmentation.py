@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_sample_images
 
 from abstain.data import load
-from abstain.training.augmentation import (
+from abstain.training.loop.augmentation import (
     AUGMENTATIONS,
     _thumbnails,
     augmented,
