@@ -1,6 +1,7 @@
 """How good a verdict is on data sets that its numbers were not learnt from.
 
     python bench/verdict.py --ledgers FOLDER   # judge all cases that bench/cases.py kept, minutes
+    python bench/verdict.py --ledgers FOLDER --again   # after a change of the mapping alone
     python bench/verdict.py --report           # the page alone, from results/verdict.json
 
 Every case is judged by numbers learnt without its source, from either kind of evidence: that of one
@@ -85,7 +86,7 @@ def interval_figures(interval, truth):
 
 def budget_figures(found, wrong):
     """How many of the k worst are wrong, against what was expected, for ten k up to all flags."""
-    flagged = int(found.is_label_issue.sum())
+    flagged = max(int(found.is_label_issue.sum()), 1)
     true = np.cumsum(wrong[found.order])
     errors, covered = [], []
     for budget in sorted({math.ceil(flagged * x / BUDGETS) for x in range(1, BUDGETS + 1)}):
@@ -116,6 +117,25 @@ def by_cleanlab(probabilities, given, wrong):
     rate = num_label_issues(given, probabilities) / len(given)
     scores = get_label_quality_scores(given, probabilities, method="self_confidence")
     return figures(wrong, rate, flags, -scores)
+
+
+def judged_again(case, folder, rows):
+    """The row of a case with verdicts by the mapping of today; all other figures stay.
+
+    Without its ledger the evidence is that of the bins of `results/verdict-cases.npz`, which have
+    no rivals. Rankings do not depend on the mapping.
+    """
+    row = next(x for x in rows if tuple(x["case"]) == (case.name, case.features, case.noise))
+    learnt = left_out(source_of(case.name))
+    for counts in (x for x in load() if x.case == case):
+        evidence, given, wrong = labels_from_counts(counts)
+        if (folder / case.file).exists():
+            kept, by_kind, wrong = stored(case, folder)
+            evidence, given = by_kind[counts.kind], kept["given"].astype(np.int64)
+        ranking = {x: row[counts.kind][x] for x in ("auroc", "ap") if x in row[counts.kind]}
+        found = by_verdict(evidence, given, max(row["classes"], 2), wrong, learnt)
+        row[counts.kind] = found | ranking
+    return row
 
 
 def row_of(case, folder):
@@ -241,17 +261,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     parser.add_argument("--report", action="store_true", help="only make the page")
+    parser.add_argument("--again", action="store_true", help="only judge again, keep all else")
     options = parser.parse_args()
     if not options.report:
-        found = []
+        found, before = [], json.loads(RESULTS.read_text(encoding="utf-8"))
         for number, case in enumerate(cases(), 1):
-            found.append(row_of(case, options.ledgers))
+            if options.again:
+                found.append(judged_again(case, options.ledgers, before["cases"]))
+            else:
+                found.append(row_of(case, options.ledgers))
             print(f"{number} {case.file}", flush=True)
         packages = ("cleanlab", "numpy", "scikit-learn", "torch")
+        versions = before["versions"]
+        if not options.again:
+            versions = {x: version(x) for x in packages}
+            versions = {"python": platform.python_version()} | versions
         write(
             {
-                "versions": {"python": platform.python_version()}
-                | {x: version(x) for x in packages},
+                "versions": versions,
                 "learnt": {x.name: getattr(Learnt.load(), x.name) for x in fields(Learnt)},
                 "left_out": without_each_source(),
                 "sensitivity": sensitivity(Learnt.load()),

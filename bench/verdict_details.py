@@ -9,52 +9,72 @@ from cases import source_of
 from verdict import REVIEWS
 from verdict_tables import FIGURES, LOWER_IS_BETTER, METHODS, RIVALS, is_worse, named, table
 
+from abstain.scores import curve
+
 LOSABLE = ("error", "f1", "auroc", "ap")
 
 
 def reviewed(reviews):
     return f"""## What reviewed labels do
-By the evidence of one training and numbers learnt without the source. Reviewers answer by the true labels. The figures are of the labels that nobody reviewed: error of their expected noise rate, bias (expected − true), how often the 90% interval covers, and the log loss of P(wrong). Random reviews are the mean over {reviews["draws"]} draws. Cases in which a network learns its own features, and those with at most 400 labels, are left out. An interval is taken to the next whole labels.
+By the evidence of one training and numbers learnt without the source, on fixed features, in cases of more than 400 labels; every source weighs the same. Reviewers answer by the true labels: the *worst first* (ranked again after every {reviews["step"]}), drawn *at random* (the mean over {reviews["draws"]} draws), or *mixed*: {reviews["first"]} at random, then the worst. *Found* are the wrong labels among those reviewed. All else is of the labels still open: error of their expected noise rate, how often the 90% interval covers (taken to the next whole labels) and how wide it is, the log loss of P(wrong), and average precision. *Against*: in how many cases the expected rate moved against the answers, up though fewer labels were wrong than expected, or down though more were.
 
-- Answers on labels drawn at random correct the expected rate, and the interval about keeps its coverage.
-- **Answers on the worst labels alone do not.** If the curve of P(wrong) had the right shape, it would not matter which labels were answered. It does matter, so the shape does not fit every data set, and the interval of the rest covers less often than it says. To know about the rest, draw a sample.
-- With true labels the interval often does not hold 0, and the expected rate falls towards it with every answer.
+Each cell shows *before → now*. Before, the curve of a data set had a random offset and slope and each pair a shift, seven learnt numbers in all; that run is kept in `results/reviews.json`.
 
-{calibration(reviews)}
+- **An answer never works backwards.** "Right" raises and "wrong" lowers P(wrong) of no other label, the order of the answers does not matter, and as long as fewer labels were found wrong than expected, no more are expected among the others. So what is left of *against* are cases in which more were wrong than expected and the rate fell: where the worst are right and others wrong, both are told.
+- **One answer moves little**: in sets of 1,000 labels or more the expected rate by at most half a point, the flags by at most one in a hundred. That has a price. A rate by k of n answers moves by 1 / n with each, which is more than half a point until n is 200. So the expected rate follows random answers more slowly than before, for about the first {curve.BALLAST}. The interval, without ballast, does not wait; and a rate is *measured* from a random sample, by no curve at all ([below](#checked-samples)).
+- **Answers on the worst labels tell little about the others.** To know about the rest, draw a sample.
+
+{answers(reviews)}
 {retraining(reviews)}"""
 
 
-def calibration(reviews):
-    columns = reviews["calibration_columns"]
-    rows = [dict(zip(columns, x, strict=True)) for x in reviews["calibration"]]
-    most = max(x["reviews"] for x in rows)
-    enough = {(x["name"], x["features"], x["noise"]) for x in rows if x["reviews"] == most}
-    rows = [x for x in rows if (x["name"], x["features"], x["noise"]) in enough]
-    groups = {"real errors": ("real",), "planted noise": ("symmetric", "pairflip", "instance"),
-              "true labels": ("clean",)}  # fmt: skip
+NOISES = {"real": "real errors", "confused": "one class confused with the next"}
+WAYS = {"worst": "worst first", "random": "at random", "mixed": "mixed"}
+SHAPES = {
+    "found": "{:.1f}", "error": "{:.3f}", "covers": "{:.0%}", "width": "{:.3f}",
+    "log_loss": "{:.3f}", "ap": "{:.3f}", "against": "{:.0%}",
+}  # fmt: skip
+
+
+def answers(reviews):
+    """A table for each noise, a line for each way and number of answers."""
+    both = [rows_of(reviews, which) for which in ("before", "cases")]
+    head = ["found", "error of the noise rate", "90% interval covers", "its width", "log loss",
+            "average precision", "against"]  # fmt: skip
     parts = []
-    for title, noises in groups.items():
-        group = [x for x in rows if x["noise"].startswith(noises)]
-        lines = [
-            calibration_line(group, size, way)
-            for way in ("worst", "random")
-            for size in dict.fromkeys(x["reviews"] for x in group)
-            if size or way == "worst"
-        ]
-        count = len({(x["name"], x["features"], x["noise"]) for x in group})
-        head = [f"{title}: {count} cases", "error", "bias", "covers", "log loss"]
-        parts.append(table(head, lines) + "\n")
+    for noise, title in NOISES.items():
+        lines = []
+        for way, how in WAYS.items():
+            for size in sorted({x["reviews"] for x in both[1]}):
+                means = [after_answers(rows, noise, way, size) for rows in both]
+                cells = (
+                    " → ".join(shape.format(x[figure]) for x in means)
+                    for figure, shape in SHAPES.items()
+                )
+                lines.append([f"{size} {how}", *cells])
+        chosen = [x for x in both[1] if x["noise"].startswith(noise)]
+        count = len({(x["name"], x["features"]) for x in chosen})
+        sources = len({source_of(x["name"]) for x in chosen})
+        name = f"{title}: {count} cases of {sources} sources"
+        parts.append(table([name, *head], lines) + "\n")
     return "\n".join(parts)
 
 
-def calibration_line(group, size, way):
-    chosen = [x for x in group if x["reviews"] == size and x["way"] == way]
-    error, bias, covers, loss = (
-        np.mean([x[k] for x in chosen]) for k in ("error", "bias", "covers", "log_loss")
-    )
-    how = {"worst": "worst first", "random": "at random"}[way]
-    name = f"{size} {how}" if size else "no reviews"
-    return [name, f"{error:.3f}", f"{bias:+.3f}", f"{covers:.0%}", f"{loss:.3f}"]
+def rows_of(reviews, which):
+    return [dict(zip(reviews["columns"], x, strict=True)) for x in reviews[which]]
+
+
+def after_answers(rows, noise, way, size):
+    """The mean of each figure, every source weighing the same."""
+    found = {}
+    for figure in SHAPES:
+        of_source = {}
+        for x in rows:
+            wanted = x["noise"].startswith(noise) and (x["way"], x["reviews"]) == (way, size)
+            if wanted and x[figure] is not None:
+                of_source.setdefault(source_of(x["name"]), []).append(x[figure])
+        found[figure] = float(np.mean([np.mean(values) for values in of_source.values()]))
+    return found
 
 
 def retraining(reviews):
@@ -76,75 +96,6 @@ After a training with corrections, answers must not enter the curve of P(wrong):
 
 {table(["", "before", "after", "better in", "gain"], lines)}
 """
-
-
-RERANKED = {
-    "real": "real errors", "confused": "one class confused", "pairflip": "pairflip",
-    "instance": "instance", "symmetric": "symmetric", "clean": "true labels",
-}  # fmt: skip
-
-
-def reranked(result):
-    rows = [dict(zip(result["columns"], x, strict=True)) for x in result["cases"]]
-    gained = {noise: gain_of(rows, noise, "worst", REVIEWS, "found") for noise in RERANKED}
-    gains = [
-        f"{RERANKED[noise]} {gain:+.1f} ± {error:.1f}"
-        for noise, (gain, error) in gained.items()
-        if noise != "clean"
-    ]
-    of_real = np.diff(by_source(rows, "real", "worst", REVIEWS, "found")).ravel()
-    lost = {
-        x: by_source(rows, "confused", "worst", REVIEWS, x).mean(0) for x in ("error", "covers")
-    }
-    return f"""### Labels that are still open, in a new order
-Reviews move P(wrong) of the other labels by the curve of the data set, and of those with the same given class and rival by a shift of this pair as well. Here both are compared with the curve alone, which never changes the order (*alone → with shifts*). The spread of the shifts is `class_spread`, so nothing more was learnt. Two choices were made with these sets in view: that answers at similar evidence count less the more there are *of their pair*, and that the shift is one of pairs, rather than of given classes, of given classes and rivals, or of pairs within classes: on real errors the others gain slightly more in the mean, mostly by less than twice the standard error; on pairflip noise pairs gain clearly more.
-
-- *Worst first*: in a new order after every {result["step"]} answers. *Found* are the wrong labels among those reviewed; noise rate, log loss and interval are of the labels still open then. Average precision and AUROC are of the labels still open after the same answers for both, on the worst by evidence.
-- *At random*: the same answers for both, the mean over {result["draws"]} draws.
-- *One class confused*: 40% of the labels of one class are changed to the next class, in the sets with three classes or more, all columns. Cases are as above: fixed features, more than 400 labels. Every source weighs the same.
-- How many more wrong labels {REVIEWS} answers find, with the standard error over sources: {"; ".join(gains)}. On real errors they find more in {(of_real > 0).sum()} of {len(of_real)} sources, fewer in {(of_real < 0).sum()}.
-- **Where it costs.** If nearly all labels of one pair are wrong, the worst labels are soon all of this pair. Its shift would have to be larger than pairs differ in real sets, so the curve takes a part, and too many of the other labels are expected to be wrong: with one class confused, after {REVIEWS} answers, the error of the noise rate is {lost["error"][0]:.3f} → {lost["error"][1]:.3f}, and the interval covers in {lost["covers"][0]:.0%} → {lost["covers"][1]:.0%}. Random answers do not have this fault. Shifts with heavier tails (Student's t) have less of it, but are no better on real errors, so they were not taken.
-- Symmetric noise has no pairs to learn: AUROC is slightly lower, and average precision after 400 answers falls in breast_cancer, where hardly a wrong label is left.
-
-{reranked_table(rows)}"""
-
-
-def gain_of(rows, noise, way, size, figure):
-    """Mean over sources of what shifts add to a figure, and its standard error."""
-    before, after = by_source(rows, noise, way, size, figure).T
-    return (after - before).mean(), (after - before).std(ddof=1) / math.sqrt(len(before))
-
-
-def by_source(rows, noise, way, size, figure):
-    """(sources, 2): by the curve alone and with shifts; no rows where the figure is not defined."""
-    found = {}
-    for x in rows:
-        pair = [x[f"{figure}_{how}"] for how in ("alone", "shifted")]
-        wanted = x["noise"].startswith(noise) and (x["way"], x["reviews"]) == (way, size)
-        if wanted and None not in pair:
-            found.setdefault(source_of(x["name"]), []).append(pair)
-    return np.array([np.mean(pairs, 0) for pairs in found.values()]).reshape(-1, 2)
-
-
-def reranked_table(rows):
-    formats = {"found": "{:.1f}", "ap": "{:.3f}", "auroc": "{:.3f}", "error": "{:.3f}",
-               "log_loss": "{:.3f}", "covers": "{:.0%}", "width": "{:.3f}"}  # fmt: skip
-    lines = []
-    for noise, title in RERANKED.items():
-        sizes = dict.fromkeys(
-            (x["way"], x["reviews"]) for x in rows if x["noise"].startswith(noise)
-        )
-        for way, size in sizes:
-            how = {"worst": "worst first", "random": "at random"}[way]
-            cells = []
-            for figure, shape in formats.items():
-                values = by_source(rows, noise, way, size, figure)
-                one = " → ".join(shape.format(x) for x in values.mean(0)) if len(values) else "–"
-                cells.append(one)
-            lines.append([f"{title}, {size} {how}", *cells])
-    head = ["", "found", "average precision", "AUROC", "error of the noise rate", "log loss",
-            "90% interval covers", "its width"]  # fmt: skip
-    return table(head, lines) + "\n"
 
 
 def sampled(sampling):
@@ -206,7 +157,7 @@ def sensitivity(lines, learnt, left_out):
     head = ["number moved", *(FIGURES[x] for x in ("error", "f1", "covers")),
             "interval of a class covers", f"error after {REVIEWS} reviews, worst first"]  # fmt: skip
     return f"""## What each learnt number does
-Each number moved by 20% of itself (of the slope, the slope and not its log), the others as learnt. Real errors, evidence of one training, numbers learnt from all sources: these lines show how much a number matters, not how good the verdict is on new data. They are computed from the binned evidence in `results/verdict-cases.npz`. Classes with fewer than 100 labels are left out of their column, which is the only one besides the last that `class_spread` enters; `shape_spread` enters only the last. The counts do not have the rivals: here the labels of a class are one pair.
+Each number moved by 20% of itself (of the slope, the slope and not its log), the others as learnt. Real errors, evidence of one training, numbers learnt from all sources: these lines show how much a number matters, not how good the verdict is on new data. They are computed from the binned evidence in `results/verdict-cases.npz`. Classes with fewer than 100 labels are left out of their column, which besides the last is the only one that `class_spread` enters. The counts do not have the rivals: here the labels of a class are one pair.
 
 {table(head, shown)}
 
@@ -266,5 +217,5 @@ Cases with real errors in which cleanlab, argmax ≠ given, evidence < 0 or AUM 
 def how_made(versions):
     used = ", ".join(f"{name} {value}" for name, value in versions.items())
     return f"""## How it was made
-`bench/cases.py` trained and cross-validated every case once and kept the results: fixed features on two CPU cores, one case on each; networks (mnist-5k, Fashion-MNIST, CIFAR-10) on one H200 with nine processes side by side, so that their seconds are not counted. `bench/fit_verdict.py` learnt the numbers, `bench/verdict.py` judged the cases, `bench/reviews.py`, `bench/rerank.py` and `bench/sampling.py` made the sections on reviewed labels and on samples; for the former the cases with fixed features were trained on anew. One run each: {used}. `python bench/verdict.py --report` makes this page from `results/`, and a test compares it with them.
+`bench/cases.py` trained and cross-validated every case once and kept the results: fixed features on two CPU cores, one case on each; networks (mnist-5k, Fashion-MNIST, CIFAR-10) on one H200 with nine processes side by side, so that their seconds are not counted. `bench/fit_verdict.py` learnt the numbers, `bench/verdict.py` judged the cases, `bench/reviews.py` and `bench/sampling.py` made the sections on reviewed labels and on samples. When the curve of reviewed labels was replaced, the cases with fixed features were trained on anew and all were judged again (`bench/verdict.py --again`); the networks are judged from the binned evidence in `results/verdict-cases.npz`, and the figures of the other methods are those of the first run. One run each: {used}. `python bench/verdict.py --report` makes this page from `results/`, and a test compares it with them.
 """

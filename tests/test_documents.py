@@ -67,17 +67,15 @@ def figures():
     flagged = [sum(x[m]["flagged"] > 0.05 for x in clean) for m in ("ledger", "cleanlab")]
     checked = next(x for x in sampling["summary"] if (x["variant"], x["size"]) == ("real", 200))
     reviews = result("reviews.json")
-    lines = [dict(zip(reviews["calibration_columns"], x, strict=True))
-             for x in reviews["calibration"]]  # fmt: skip
-    after = [x["covers"] for x in lines
-             if (x["noise"], x["way"], x["reviews"]) == ("real", "worst", 200)]  # fmt: skip
-    reranked = result("rerank.json")
-    lines = [dict(zip(reranked["columns"], x, strict=True)) for x in reranked["cases"]]
-    found = {
-        x: verdict_details.by_source(lines, x, "worst", 200, "found").mean(0)
-        for x in ("real", "confused")
+    kept = {
+        (which, noise): verdict_details.after_answers(
+            verdict_details.rows_of(reviews, which), noise, "worst", 200
+        )
+        for which in ("before", "cases")
+        for noise in ("real", "confused")
     }
-    seconds = reranked["speed"]["seconds"]
+    after = kept["cases", "real"]["covers"]
+    seconds = reviews["speed"]["seconds"]
     scale = next(x for x in result("audit-scale.json") if (x["rows"], x["classes"]) == (10**7, 10))
     loss, epoch, audit_scale = (
         constants(f"bench/{x}.py") for x in ("loss", "epoch", "audit_scale")
@@ -130,10 +128,9 @@ def figures():
             f"at most one in {WORDS[round(1 / findings._GAPS)]} is left out",
             f"Fewer than {findings.ENOUGH} answers",
             f"after 200 worst-first reviews the {verdict.CONFIDENCE:.0%} interval of the rest "
-            f"covers in about {np.mean(after):.0%} of the real cases",
-            f"in the mean 200 worst-first reviews find {found['real'][1]:.0f} wrong labels instead "
-            f"of {found['real'][0]:.0f} on real errors, and {found['confused'][1]:.0f} instead of "
-            f"{found['confused'][0]:.0f} where",
+            f"covers in about {after:.0%} of the real cases",
+            f"in the mean 200 worst-first reviews find {kept['cases', 'real']['found']:.0f} wrong "
+            f"labels on real errors, and {kept['cases', 'confused']['found']:.0f} where",
             f"One answer in {WORDS[round(1 / curve.SLIPS)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
@@ -151,8 +148,8 @@ def figures():
             f"in the last {queue.LAST} decisions",
             f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
             f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels; on the server "
-            f"{seconds['1000000']:.1f} s for 10⁶ labels of {reranked['speed']['classes']} classes "
-            f"and {reranked['speed']['decisions']:,} decisions)",
+            f"{seconds['1000000']:.1f} s for 10⁶ labels of {reviews['speed']['classes']} classes "
+            f"and {reviews['speed']['decisions']:,} decisions)",
             f"for {WORDS[round(leases.LEASE / 60)]} minutes",
             f"(of more than {fingerprint.CHECKED:,}, some)",
             f"With {load['clients']} people who decide at once, a server killed "

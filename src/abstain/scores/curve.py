@@ -93,6 +93,8 @@ class Curve:
     """How many of the rows are of pairs of which labels were reviewed."""
     places: Labels
     """(N,) in which row the pair of each label is."""
+    nodes: Labels
+    """(N,) the node next to the evidence on each label."""
     untied: Doubles
     """(nodes,) the deviation of all labels together, without ballast or limit."""
     covariance: Doubles
@@ -156,7 +158,7 @@ def fit_curve(
     """
     rows, wrong = np.asarray(rows, np.int64), np.asarray(wrong, bool)
     line, prior = learnt.line(memorised, NODES), precision(learnt.level_spread, learnt.wander)
-    blank = np.zeros(len(NODES))
+    nodes, blank = nearest(evidence), np.zeros(len(NODES))
     if not len(rows):
         return Curve(
             learnt=learnt,
@@ -164,11 +166,12 @@ def fit_curve(
             deviations=np.zeros((0, len(NODES))),
             pairs=0,
             places=np.zeros(len(evidence), np.int64),
+            nodes=nodes,
             untied=blank,
             covariance=np.asarray(np.linalg.inv(prior), np.float64),
             variances=np.array([learnt.class_spread**2]),
         )
-    nodes, seen = nearest(evidence), ~np.isnan(evidence)
+    seen = ~np.isnan(evidence)
     labels = np.bincount(nodes[seen], minlength=len(NODES))
     ballast = min(BALLAST, _BALLAST_SHARE * labels.sum()) * labels / labels.sum()
     # The more answers there are around one evidence of one pair, the less each tells of other
@@ -194,6 +197,7 @@ def fit_curve(
         deviations=np.minimum(deviations, _highest(line, ballast, beyond)),
         pairs=pairs,
         places=places,
+        nodes=nodes,
         untied=untied[0],
         covariance=np.asarray(np.linalg.inv(prior + np.diag(knows)), np.float64),
         variances=1 / (learnt.class_spread**-2.0 + of_pairs),

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit, ndtri
 
 from abstain.errors import AbstainError
-from abstain.scores.curve import NODES, Curve, Doubles, Learnt, fit_curve, nearest
+from abstain.scores.curve import NODES, Curve, Doubles, Learnt, fit_curve
 from abstain.scores.evidence import UNKNOWN, Evidence, Floats
 from abstain.scores.given import Labels, checked_labels
 from abstain.scores.interval import Interval
@@ -72,11 +72,6 @@ class Verdict:
     def found_wrong(self) -> int:
         """How many labels reviewers found to be wrong."""
         return int((self.is_reviewed & (self.reviewed != self.given)).sum())
-
-    @cached_property
-    def nodes(self) -> Labels:
-        """(N,) the node of the curve next to the evidence on each label."""
-        return nearest(self.evidence.log_odds)
 
     @cached_property
     def doubts(self) -> Floats:
@@ -135,8 +130,10 @@ class Verdict:
     @cached_property
     def rate(self) -> Interval:
         """The noise rate of what is left of the data set."""
-        left = ~self.dropped
-        return _scaled(self.expected_among(left), 1 / max(int(left.sum()), 1))
+        found = float((self.is_reviewed & ~self.dropped & (self.reviewed != self.given)).sum())
+        left, open_ = max(int((~self.dropped).sum()), 1), self.unseen
+        wrong = Interval(value=found + open_.value, low=found + open_.low, high=found + open_.high)
+        return _scaled(wrong, 1 / left)
 
     @cached_property
     def unseen(self) -> Interval:
@@ -177,7 +174,7 @@ class Verdict:
         p = expit(logits)
         moves = np.maximum(p * (1 - p), _LEAST)  # how P(wrong) moves with the log odds
         value, chance = float(p.sum(dtype=np.float64)), float(moves.sum(dtype=np.float64))
-        nodes = self.nodes[rows][is_open]
+        nodes = curve.nodes[rows][is_open]
         of_nodes = np.bincount(nodes, moves, len(NODES))
         of_pairs = np.bincount(places, moves, len(curve.variances))
         covariance = curve.covariance
