@@ -26,6 +26,7 @@ _SPEED = {
     "mnist-cnn": _Speed(4_500_000, 3e-4, 3_000),
     "cifar-cnn": _Speed(2_500_000, 3e-4, 6_000),
     "lstm-attention": _Speed(300_000, 5e-3, 40),
+    "lstm-padded": _Speed(400_000, 3e-3, 40),
     "mlp-256": _Speed(5_000_000, 2e-4, 10_000),
     "resnet18": _Speed(8_700, 0.0, 40),
 }
@@ -45,7 +46,8 @@ class Cost:
         self._ready: set[str] = set()
         here = machine()["device"]
         for record in known:
-            if record.machine.get("device") == here:
+            alone = not record.machine.get("processes")
+            if alone and record.machine.get("device") == here:
                 self._learn([record.run], record.seconds)
 
     def seconds(self, runs: Sequence[Run]) -> float:

@@ -81,6 +81,16 @@ def _summary(records: Sequence[Record], accuracies: Sequence[float]) -> Stat | N
     return Stat(float(accuracy.mean()), spread, len(accuracy), epoch)
 
 
+def shown(stat: Stat) -> str:
+    """Mean, spread and n in words; a single run has no spread.
+
+    >>> shown(Stat(98.72, 0.11, 3, 50.0)), shown(Stat(98.72, float("nan"), 1, 50.0))
+    ('98.7 ± 0.1 (3)', '98.7 (1)')
+    """
+    spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"
+    return f"{stat.mean:.1f}{spread} ({stat.n})"
+
+
 def curves(records: Sequence[Record], column: str) -> npt.NDArray[np.float64]:
     """A column of the histories, a row per seed; shorter ones are filled up with NaN."""
     found = [record.history.get(column, []) for record in records]

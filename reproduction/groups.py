@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from reproduction.authors_plan import quirk
 from reproduction.runs import Run
 
+_APART = ("exact", "beta1", "beta2", "rises", "ends_by_epoch")
 # More of these at once are no faster, and an interrupt would lose more.
 _MOST = {"resnet18": 1, "lstm": 30, "lstm-attention": 30}
 
@@ -91,4 +93,5 @@ def _stackable(run: Run) -> tuple[object, ...]:
         # A run that stops early is not held up by one that does not.
         recipe.stop,
         recipe.method.startswith("coteaching"),
+        *(quirk(recipe, name) for name in _APART),
     )

@@ -1,29 +1,23 @@
 """The page that puts ours and the paper's side by side, made from results alone."""
 
-import math
 from collections.abc import Sequence
 
 from abstain.support.wording import many
-from reproduction import trials
+from reproduction.agreement import TABLES, cell_views
+from reproduction.cells_page import cell_by_cell, counts, findings
 from reproduction.claims import Claim, table_claims
-from reproduction.evidence import Evidence, Stat
+from reproduction.evidence import Evidence, Stat, shown
 from reproduction.figure_claims import figure_claims
 from reproduction.published import Published, published
-from reproduction.reasons import reasons
 from reproduction.recipes import METHODS, NAMES
 from reproduction.record import Record
 from reproduction.remarks import CAPTIONS
+from reproduction.searched_page import searched_tables
 from reproduction.speed_claims import speed_claims
-from reproduction.targets import AUTO, DIFFERENCES, TARGETS, Scale, Target
-from reproduction.trials import TABLES, Column
+from reproduction.targets import AUTO, DIFFERENCES, SEARCHED, TARGETS, Scale, Target
 
-_NOISE = {"table-stopping": "stopped early", "table-pairflip": "pairflip"}
-_THERE = "#" + TARGETS[DIFFERENCES].title.lower().replace(" ", "-")
 _MARKS = {"holds": "✔ holds", "in part": "◐ in part", "does not hold": "✘ does not hold"}
-_DIFFERENCES = (
-    "Where ours is more than three spreads away: by how many points, and whether something that "
-    f"was tried explains it (numbers and rule: [below]({_THERE}))."
-)
+_QUICK_LESS = frozenset({DIFFERENCES, SEARCHED})
 
 
 def all_claims(evidence: Evidence) -> list[Claim]:
@@ -33,16 +27,21 @@ def all_claims(evidence: Evidence) -> list[Claim]:
 
 def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
     """The whole page as Markdown; `drawn` names the figures that there are files of."""
-    parts = [_head(evidence), _claims(evidence), *_agreement(evidence)]
+    views = [view for target in TABLES for view in cell_views(evidence, target)]
+    parts = [_title(), *findings(views), _head(evidence), _claims(evidence)]
+    if views and not evidence.scale.quick:
+        parts.append(counts(views))
     for target in TARGETS.values():
         # Our own method has a page of its own; a try-out has nothing to differ from.
-        if target.name == AUTO or (target.name == DIFFERENCES and evidence.scale.quick):
+        if target.name == AUTO or (target.name in _QUICK_LESS and evidence.scale.quick):
             continue
         parts.append(f"## {target.title}\n\n`python -m reproduction {target.name}`")
         if target.name in TABLES:
             parts += _table(evidence, target)
         elif target.name == DIFFERENCES:
-            parts.append(_differences(evidence))
+            parts += cell_by_cell(evidence, views)
+        elif target.name == SEARCHED:
+            parts += searched_tables(evidence)
         elif target.name in drawn:
             picture = target.name.removeprefix("figure-")
             parts.append(f"![{target.title}](figures/{picture}.png)\n\n{CAPTIONS[target.name]}")
@@ -52,15 +51,21 @@ def make_page(evidence: Evidence, drawn: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _title() -> str:
+    return (
+        "# The paper, run again\n\n"
+        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
+        "and figures from our own runs, beside what it publishes and what its authors' public code "
+        "and logs show."
+    )
+
+
 def _head(evidence: Evidence) -> str:
     what = what_was_run(evidence.known, evidence.scale)
     quick = evidence.scale.quick
     option, folder = ("--quick ", "reproduction-quick") if quick else ("", "reproduction")
     return (
-        "# The paper, run again\n\n"
-        "*Learning Not to Learn in the Presence of Noisy Labels* (Ziyin et al., 2020): its tables "
-        "and figures from our own runs, beside what it publishes. This page is generated from "
-        f"`{folder}/results` by "
+        f"This page is generated from `{folder}/results` by "
         f"`python -m reproduction {option}--from {folder}/results`. {what}\n\n"
         "Accuracy is that of the last epoch on the whole test set; AES has that of the model it "
         "stops at, VES that of the epoch that is best on the held-out labels. Training and stops "
@@ -101,20 +106,6 @@ def _claims(evidence: Evidence) -> str:
     return "\n".join(lines)
 
 
-def _agreement(evidence: Evidence) -> list[str]:
-    """How many of the published numbers our runs give, and how many more another setting gives."""
-    found = [column for target in TABLES for column in trials.all_columns(evidence, target)]
-    numbers = sum(len(column.ours) for column in found)
-    if not numbers or evidence.scale.quick:
-        return []
-    differing = sum(len(column.differing) for column in found)
-    met = sum(len({r for t in c.trials for r in c.explained(t)}) for c in found)
-    return [
-        f"Of {numbers} numbers in its tables ours agree with {numbers - differing} within three "
-        f"spreads; of the other {differing}, {met} are met by [something that was tried]({_THERE})."
-    ]
-
-
 def _table(evidence: Evidence, target: Target) -> list[str]:
     paper = published(TABLES[target.name])
     columns = evidence.columns(target.name)
@@ -131,8 +122,6 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
         lines.append(f"| {NAMES[row[0]]} r = {row[1]:g} | " + " | ".join(cells) + " |")
     parts = [_explain(stops), "\n".join(lines), CAPTIONS[target.name]]
     parts += _unstopped(evidence, target)
-    if why := reasons(trials.columns(evidence, target.name)):
-        parts.append(f"{_DIFFERENCES}\n\n" + "\n".join(why))
     return parts
 
 
@@ -156,32 +145,6 @@ def _unstopped(evidence: Evidence, target: Target) -> list[str]:
     ]
 
 
-def _differences(evidence: Evidence) -> str:
-    """A table for each column on which something was tried, a line per trial."""
-    found = [c for target in TABLES for c in trials.columns(evidence, target) if c.trials]
-    return "\n\n".join([CAPTIONS[DIFFERENCES], *map(_tried, found)]) if found else "–"
-
-
-def _tried(column: Column) -> str:
-    rates = [
-        rate
-        for rate in column.ours
-        if rate in column.differing or any(rate in trial.stats for trial in column.trials)
-    ]
-    kind = _NOISE.get(column.target, "symmetric")
-    head = f"{NAMES[column.data]}, {kind}: {METHODS[column.method]}"
-    theirs = [f"*{column.paper[r].mean:.1f} ± {column.paper[r].spread:.1f}*" for r in rates]
-    lines = [[head, *(f"r = {rate:g}" for rate in rates)], ["---"] * (len(rates) + 1)]
-    lines += [["*the paper's*", *theirs], ["as above", *(shown(column.ours[r]) for r in rates)]]
-    for trial in column.trials:
-        marks = dict.fromkeys(column.explained(trial), " ✔")
-        marks |= dict.fromkeys(column.broken(trial), " ✘")
-        stats = trial.stats
-        cells = [shown(stats[r]) + marks.get(r, "") if r in stats else "" for r in rates]
-        lines.append([trial.what, *cells])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _explain(stops: bool) -> str:
     epochs = ", and after @ the mean epoch of the stop" if stops else ""
     return f"Ours, with the number of seeds{epochs}; below it, in italics, the paper's."
@@ -196,16 +159,6 @@ def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
         return text
     epoch = "" if theirs.epoch is None else f" @{theirs.epoch:g}"
     return f"{text}<br>*{theirs.mean:.1f} ± {theirs.spread:.1f}{epoch}*"
-
-
-def shown(stat: Stat) -> str:
-    """Mean, spread and n in words; a single run has no spread.
-
-    >>> shown(Stat(98.72, 0.11, 3, 50.0)), shown(Stat(98.72, float("nan"), 1, 50.0))
-    ('98.7 ± 0.1 (3)', '98.7 (1)')
-    """
-    spread = "" if math.isnan(stat.spread) else f" ± {stat.spread:.1f}"
-    return f"{stat.mean:.1f}{spread} ({stat.n})"
 
 
 def missing(evidence: Evidence, target: Target) -> list[str]:

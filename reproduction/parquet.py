@@ -26,6 +26,7 @@ HISTORY = (
     "validation_loss",
     "validation_accuracy",
     "test_accuracy",
+    "test_accuracy_without_last",
 )
 """The columns of a history that are kept."""
 
@@ -44,6 +45,7 @@ def write_results(path: Path, records: Iterable[Record]) -> None:
             *((name, pa.float64()) for name in ("test_accuracy", "stop_epoch", "seconds")),
             ("outcome", pa.string()),
             ("separation", pa.string()),
+            ("by_class", numbers),
             *((f"history_{name}", numbers) for name in HISTORY),
         ]
     )
@@ -91,6 +93,7 @@ def _row(record: Record) -> dict[str, Any]:
         "seconds": round(record.seconds, 3),
         "outcome": record.outcome,
         "separation": None if separation is None else _json(separation),
+        "by_class": _shown(record.by_class),
         **{f"history_{name}": _shown(record.history.get(name)) for name in HISTORY},
     }
 
@@ -110,6 +113,7 @@ def _record(row: dict[str, Any]) -> Record:
             },
             "history": history,
             "separation": None if row["separation"] is None else json.loads(row["separation"]),
+            "by_class": row.get("by_class"),
             "versions": json.loads(row["versions"]),
             "machine": json.loads(row["machine"]),
         }

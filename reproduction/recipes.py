@@ -5,11 +5,12 @@ the payoff 1.95, and the schedule is the guarded one.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from abstain.training import recipe as methods
 from abstain.training.plan import Plan
+from reproduction.authors_plan import AuthorsPlan
 from reproduction.runs import Run
 
 
@@ -30,7 +31,6 @@ class Setting:
     optimizer: str = "adam"
     patient: int = 120
     """Epochs that a validation stop may take."""
-    co_teaching: int = 200
     co_teaching_first: int = 0
     """Epochs of plain co-teaching before Co-teaching+."""
 
@@ -58,7 +58,6 @@ SETTINGS = {
             first=10,
             first_guarded=10,
             optimizer="laprop",
-            co_teaching=100,
         ),
         # Not in the paper: clean labels that are harder than those of MNIST, for `auto`.
         Setting(
@@ -80,7 +79,6 @@ SETTINGS = {
             first_guarded=2,
             batch=32,
             patient=5,
-            co_teaching=5,
         ),
     )
 }
@@ -102,7 +100,7 @@ METHODS = {
     "gamblers": "gambler's",
     "schedule": "schedule",
     "schedule_released": "schedule as released",
-    "coteaching_mlp": "Co-teaching+, MLP",
+    "coteaching_200": "Co-teaching+, 200 epochs",
     "validation": "VES",
     "analytical": "AES",
     "nll_entropy": "nll at its entropy",
@@ -144,19 +142,20 @@ def make_run(
         "flip_kind": kind,
         "noise": kind,
     }
-    made = Plan(**{**values, **_own(method, setting, rate), **changes})
+    everything = {**values, **_own(method, setting, rate), **changes}
+    known = {field.name for field in fields(Plan)}
+    made = (AuthorsPlan if set(everything) - known else Plan)(**everything)
     if network is None:
-        network = "mlp-256" if method == "coteaching_mlp" else setting.network
+        network = setting.network
     return Run(data=data, network=network, recipe=made)
 
 
 def _co_teaching(setting: Setting, rate: float) -> dict[str, Any]:
-    """Its own number of epochs; cross-entropy, and the warm-up is co-teaching without the plus."""
+    """Cross-entropy, and the warm-up is co-teaching without the plus."""
     return {
         "method": "coteaching-plus",
         "payoff": math.inf,
         "rate": rate,
-        "epochs": setting.co_teaching,
         "warm_up": setting.co_teaching_first,
     }
 
@@ -173,8 +172,10 @@ def _own(method: str, setting: Setting, rate: float) -> dict[str, Any]:
     match method:
         case "nll":
             return {"method": "nll", "loss": "nll", "warm_up": 0}
-        case "coteaching_plus" | "coteaching_mlp":
+        case "coteaching_plus":
             return _co_teaching(setting, rate)
+        case "coteaching_200":
+            return {**_co_teaching(setting, rate), "epochs": 200}
         case "gamblers_aes" | "analytical":
             return {**fixed, **analytical}
         case "nll_entropy":

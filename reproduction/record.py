@@ -85,6 +85,8 @@ class Record:
     """Its share of the time that its group took."""
     versions: dict[str, str]
     machine: dict[str, Any]
+    by_class: list[float] | None = None
+    """Test accuracy of each class at the end."""
 
     @property
     def name(self) -> str:
@@ -134,7 +136,8 @@ def make_record(run: Run, result: Result, true: torch.Tensor, seconds: float) ->
         separation=separation,
         seconds=seconds,
         versions=versions(),
-        machine={**machine(), "precision": result.recipe.precision},
+        machine={**machine(), "precision": getattr(result, "precision", result.recipe.precision)},
+        by_class=getattr(result, "by_class", None),
     )
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from abstain.training.plan import Plan
+from reproduction.authors_plan import AuthorsPlan, recipe_from_json
 
 # These always count. A setting that a later version adds counts only where it is not left at its
 # default, so that runs that were made without it keep their names.
@@ -39,7 +40,7 @@ _SEEDS = ("seed_noise", "seed_init", "seed_order")
 _MACHINE = ("precision", "model", "backbone", "finetune", "augment")
 # Settings of how a machine computes that runs were recorded with, and recipes no longer have.
 _ONCE = ("memory_format", "parts")
-_DEFAULTS = {field.name: field.default for field in fields(Plan) if field.default is not MISSING}
+_DEFAULTS = {f.name: f.default for f in fields(AuthorsPlan) if f.default is not MISSING}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Run:
     def from_json(cls, values: dict[str, Any]) -> "Run":
         """The run that `as_json` wrote."""
         known = {name: x for name, x in values["recipe"].items() if name not in _ONCE}
-        recipe = Plan.from_json(known)
+        recipe = recipe_from_json(known)
         return cls(data=values["data"], network=values["network"], recipe=recipe)
 
 

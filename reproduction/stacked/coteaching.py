@@ -21,6 +21,7 @@ from torch import Tensor
 
 from abstain.errors import AbstainError
 from abstain.training.plan import Plan
+from reproduction.authors_plan import quirk
 
 METHOD = "coteaching-plus"
 """The `Plan.method` that asks for a pair."""
@@ -31,6 +32,7 @@ _RAMP = 10
 # Of 200 epochs: the share after which learning rate and momentum fall.
 _DECAY_FROM = 0.4
 _BETA1, _LATE_BETA1 = 0.9, 0.1
+_PUBLIC_DECAY, _PUBLIC_RAMP = 80, 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,37 @@ class CoTeachingPlan:
                 group["betas"] = (self.beta1(epoch), *group["betas"][1:])
 
 
+class PublicPlan(CoTeachingPlan):
+    """The plan of the public code: epochs count from 1, and the decay begins at 80.
+
+    >>> plan = PublicPlan(rate=0.5, epochs=49)
+    >>> plan.kept(8), plan.learning_rate_at(48), PublicPlan(rate=0.5, epochs=99).beta1(79)
+    (0.5, 0.001, 0.1)
+    """
+
+    def kept(self, epoch: int) -> float:
+        """1 − R(t)."""
+        return 1 - self.rate * min((epoch + 1) / _PUBLIC_RAMP, 1.0)
+
+    def by_disagreement(self, epoch: int) -> bool:
+        """Whether only samples with differing predictions are candidates."""
+        return epoch + 1 >= self.init_epoch
+
+    def learning_rate_at(self, epoch: int) -> float:
+        """Constant until epoch 80, then linear to 0."""
+        end = self.epochs + 1
+        return self.learning_rate * min(1.0, (end - epoch - 1) / max(1, end - _PUBLIC_DECAY))
+
+    def beta1(self, epoch: int) -> float:
+        """Of Adam."""
+        return 0.1 if epoch + 1 >= _PUBLIC_DECAY else 0.9
+
+
+def pair_plan(recipe: Plan) -> CoTeachingPlan:
+    """The plan of a pair that a recipe asks for."""
+    return (PublicPlan if quirk(recipe, "public") else CoTeachingPlan).of(recipe)
+
+
 def exchange(
     predictions: Tensor,
     losses: Tensor,
@@ -127,8 +160,12 @@ def exchange(
     # Rounded down as published, but not to nothing: one sample is better than an empty mean.
     # The small addition keeps 0.7 · 10 from being 6.999….
     few = (number * kept[..., None, None] + 1e-6).floor().clamp(min=1)
-    by_loss = torch.argsort(losses.masked_fill(~candidates, torch.inf), dim=-1, stable=True)
-    ranks = by_loss.argsort(-1)
+    # Ranks by comparison: a GPU sorts many short rows slowly, and compares them in one kernel.
+    ranked = losses.masked_fill(~candidates, torch.inf)
+    place = torch.arange(losses.shape[-1], device=losses.device)
+    own, other = ranked.unsqueeze(-1), ranked.unsqueeze(-2)
+    before = (other < own) | ((other == own) & (place < place[:, None]))
+    ranks = before.sum(-1)
     chosen: Tensor = candidates & (ranks < few)
     return chosen.flip(-2)
 

@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 from abstain.losses.kernels import plain_bet_loss
 from abstain.training.objective.losses import trust_from, trusted_losses
 from abstain.training.plan import Plan
+from reproduction.authors_plan import quirk
 from reproduction.stacked.per_model import PerModel
 
 _RULES = ("fixed", "euc", "mid", "exp")
@@ -40,6 +41,12 @@ class Losses(PerModel):
     """Whether what is remembered of a sample weighs its label."""
     warm: Tensor
     """Whether cross-entropy is trained for now."""
+    log_warm: Tensor
+    """Log of the payoff of the warm-up."""
+    log_inside: Tensor
+    """Log of what is added to a return before its logarithm."""
+    public: Tensor
+    """Whether probabilities go into cross-entropy, as in the public code of Co-teaching+."""
 
     @classmethod
     def of(cls, recipes: Sequence[Plan], device: torch.device, dtype: torch.dtype) -> Self:
@@ -60,6 +67,10 @@ class Losses(PerModel):
             else math.inf
             for r, ruled in zip(recipes, by_rule, strict=True)
         ]
+        fixed = [
+            math.log(quirk(r, "fixed_payoff") or 0) if quirk(r, "fixed_payoff") else log_payoff
+            for r, log_payoff in zip(recipes, fixed, strict=True)
+        ]
         is_small = [r.loss == "small-stake" for r in recipes]
         return cls(
             rule=torch.tensor(rules, device=device).unsqueeze(1),
@@ -77,6 +88,9 @@ class Losses(PerModel):
             weighs=column(is_small, torch.bool),
             trusts=column([r.loss == "trusted" for r in recipes], torch.bool),
             warm=column([False] * len(recipes), torch.bool),
+            log_warm=column([math.log(quirk(r, "warm_payoff") or math.inf) for r in recipes]),
+            log_inside=column([math.log(quirk(r, "inside") or 1e-300) for r in recipes]),
+            public=column([quirk(r, "public") for r in recipes], torch.bool),
         )
 
     def __call__(
@@ -87,7 +101,10 @@ class Losses(PerModel):
         log_belief = torch.log_softmax(classes, -1)
         log_payoff, effective_classes = self._constants(logits.detach(), log_belief.detach())
         bet = plain_bet_loss(logits, given, log_payoff)
+        bet = bet - softplus(bet + self.log_inside)
         label = log_belief.gather(-1, given.unsqueeze(-1)).squeeze(-1)
+        twice = torch.log_softmax(log_belief.exp(), -1).gather(-1, given.unsqueeze(-1)).squeeze(-1)
+        bet = torch.where(self.public, -torch.where(self.warm, label, twice), bet)
         robust = -torch.expm1(self.power * label.clamp(min=self.floor)) / self.power
         robust = torch.where(self.weighs, effective_classes, 1.0) * robust
         if memory is not None:
@@ -106,4 +123,4 @@ class Losses(PerModel):
         log_payoff = self.log_fixed.expand_as(euc)
         for position, value in enumerate((euc, mid, exp), start=1):
             log_payoff = torch.where(self.rule == position, value, log_payoff)
-        return log_payoff.masked_fill(self.warm, math.inf), log_effective.exp()
+        return torch.where(self.warm, self.log_warm, log_payoff), log_effective.exp()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from abstain.training.loop.step import step_weight
 from abstain.training.plan import Plan
+from reproduction.authors_plan import quirk
 from reproduction.stacked.losses import Losses
 from reproduction.stacked.per_model import PerModel
 
@@ -80,7 +81,7 @@ class Models(PerModel):
             given=given.to(device),
             losses=Losses.of(recipes, device, dtype),
             learning_rate=ones * recipes[0].learning_rate,
-            beta1=ones * 0.9,
+            beta1=ones * (quirk(recipes[0], "beta1") or 0.9),
             kept=ones.clone(),
             by_disagreement=torch.zeros_like(ones, dtype=torch.bool),
             averaged=[w.clone() for w in weights] if any(r.average for r in recipes) else None,
@@ -134,12 +135,17 @@ class Models(PerModel):
         assert self.best is not None
         if self.memory is not None and self.best_memory is not None:
             self.memory[rows] = self.best_memory[rows]
-        for moments in (*self.first, *self.second):
-            moments[rows] = 0
-        self.steps[rows] = 0
+        self.restart(rows)
         for tensors in (self.weights, self.working, self.averaged or []):
             for tensor, best in zip(tensors, self.best, strict=False):
                 tensor[rows] = best[rows].to(tensor.dtype)
+
+    @torch.no_grad()
+    def restart(self, rows: slice) -> None:
+        """Begin with a new optimiser."""
+        for moments in (*self.first, *self.second):
+            moments[rows] = 0
+        self.steps[rows] = 0
 
     def samples(self, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Mean belief in the given label and last abstention of each sample, over these models."""

@@ -54,7 +54,7 @@ def build_one(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             return MLP(num_outputs, input_shape, hidden=(256,))
-    if network in ("lstm", "lstm-attention"):
+    if network in ("lstm", "lstm-attention", "lstm-padded"):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             attention = network == "lstm-attention"

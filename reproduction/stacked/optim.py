@@ -1,4 +1,4 @@
-"""The optimisers of a stack: `ADAM` and `LAPROP`, which move K models at once."""
+"""The optimisers of a stack, which move K models at once: `RULES`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,5 +52,31 @@ class Rule:
                 working.copy_(weight)
 
 
+class Momentum(Rule):
+    """Stochastic gradient descent with momentum β1; the second moments rest."""
+
+    def scales(self, models: Models, moves: Tensor) -> Tensor:
+        """Count the step of those that move, and give momentum and learning rate, (3, K)."""
+        models.steps.add_(moves)
+        found = torch.stack((models.beta1, models.learning_rate, models.learning_rate))
+        return found.to(models.weights[0].dtype)
+
+    @torch.no_grad()
+    def move(
+        self, models: Models, gradients: Sequence[Tensor], moves: Tensor, scales: Tensor
+    ) -> None:
+        """Move the models of which `moves` is true."""
+        tensors = (models.weights, models.working, models.first, gradients)
+        for weight, working, first, gradient in zip(*tensors, strict=True):
+            column = (-1,) + (1,) * (weight.ndim - 1)
+            momentum, rate = (scale.view(column) for scale in scales[:2].unbind())
+            move = moves.view(column)
+            first.copy_(torch.where(move, momentum * first + gradient.to(weight.dtype), first))
+            weight.copy_(torch.where(move, weight - rate * first, weight))
+            if working.dtype != weight.dtype:
+                working.copy_(weight)
+
+
 ADAM = Rule(0.999, 1e-8, normalises_first=False)
 LAPROP = Rule(0.9, 1e-15, normalises_first=True)
+RULES = {"adam": ADAM, "laprop": LAPROP, "sgd": Momentum(0.0, 0.0, normalises_first=False)}

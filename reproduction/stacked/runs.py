@@ -17,8 +17,10 @@ from abstain.training.objective.warm_up import WarmUp
 from abstain.training.plan import Plan
 from abstain.training.saving.history import Row, all_done
 from abstain.training.sources import planted
+from reproduction.authors_plan import quirk
 from reproduction.stacked import coteaching
-from reproduction.stacked.coteaching import CoTeachingPlan, partner_seed
+from reproduction.stacked.coteaching import CoTeachingPlan, pair_plan, partner_seed
+from reproduction.stacked.stops import EpochStop, RisingStop, authors_stop
 
 
 @dataclass
@@ -37,19 +39,26 @@ class Run:
     """All samples: what is trained on after a warm-up that ends by itself."""
     warm_up: WarmUp | None
     plan: CoTeachingPlan | None
-    stop: Stop | None
+    stop: Stop | EpochStop | RisingStop | None
     epochs: list[Row] = field(default_factory=list)
     outcome: str = ""
     stop_epoch: float = 0.0
     samples: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None = None
     """Belief and abstention, once it has ended."""
+    by_class: list[float] | None = None
+    """Test accuracy of each class when last looked at."""
 
     @classmethod
     def begin(
-        cls, number: int, recipe: Plan, inputs: Tensor, true: Tensor, num_classes: int
+        cls,
+        number: int,
+        recipe: Plan,
+        inputs: Tensor,
+        true: Tensor,
+        num_classes: int,
     ) -> "Run":
         """Plant the errors and hold samples out, as for one model alone."""
-        held_out, rows = held_out_rows(recipe, len(true))
+        held_out, rows = _parts(recipe, len(true))
         given = true.numpy(force=True).astype(np.int64)
         if recipe.flip:
             ids = np.arange(len(given))
@@ -62,8 +71,8 @@ class Run:
             held_out=held_out,
             everything=torch.arange(len(true)),
             warm_up=make_warm_up(recipe, torch.from_numpy(given), num_classes),
-            plan=CoTeachingPlan.of(recipe) if recipe.method == coteaching.METHOD else None,
-            stop=make_stop(recipe, num_classes),
+            plan=pair_plan(recipe) if recipe.method == coteaching.METHOD else None,
+            stop=authors_stop(recipe, num_classes) or make_stop(recipe, num_classes),
         )
 
     @property
@@ -122,7 +131,7 @@ class Run:
         """Whether the epoch of these figures may be its last, or the one that is kept."""
         return (
             bool(self.outcome)
-            or isinstance(self.stop, ValidationStop)
+            or isinstance(self.stop, ValidationStop | EpochStop | RisingStop)
             or row["epoch"] == self.recipe.epochs
             or has_diverged(row["loss"])
         )
@@ -137,6 +146,10 @@ class Run:
         stop = self.stop
         if isinstance(stop, ValidationStop) and stop.update(row["validation_accuracy"]):
             self.outcome = self.outcome or stop.reason
+        if (isinstance(stop, EpochStop) and stop.update(row["loss"])) or (
+            isinstance(stop, RisingStop) and stop.update(row["validation_loss"])
+        ):
+            self.outcome = self.outcome or f"stopped at epoch {len(self.epochs)}: {stop.reason}"
         if self.warm_up is not None and was_warm_up:
             assert held_out is not None
             self.warm_up.update(held_out, row["validation_accuracy"])
@@ -150,6 +163,21 @@ class Run:
         """Of the model that is kept."""
         best = self.stop.best_epoch if isinstance(self.stop, ValidationStop) else 0
         return self.epochs[best - 1]["test_accuracy"]
+
+
+def _parts(recipe: Plan, samples: int) -> tuple[Tensor, Tensor]:
+    """Held-out rows, and those to train on."""
+    held_out, rows = held_out_rows(recipe, samples)
+    if count := quirk(recipe, "samples"):
+        order = torch.cat((held_out, rows))
+        if not len(held_out):
+            order = order[torch.randperm(samples, generator=_drawn(recipe.seed_order))]
+        held_out, rows = order[count:] if quirk(recipe, "rises") else order[:0], order[:count]
+    return held_out, torch.arange(samples) if quirk(recipe, "leak") else rows
+
+
+def _drawn(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def epoch_orders(runs: Sequence[Run], epoch: int) -> Mapping[tuple[int, int], Tensor]:

@@ -116,7 +116,9 @@ class Stepper:
                 models.by_disagreement[self._alone :: 2],
             )
             trains = torch.cat((counts[: self._alone], chosen.flatten(0, 1)))
-        loss = ((losses * trains).sum(-1) / trains.sum(-1).clamp(min=1)).sum()
+        number = trains.sum(-1).clamp(min=1)
+        public = models.losses.public.squeeze(-1)
+        loss = ((losses * trains).sum(-1) / torch.where(public, number * number, number)).sum()
         shown = log_payoff.clamp(max=LOG_PAYOFF_SHOWN) * self._shows_payoff()
         columns = (
             detached,

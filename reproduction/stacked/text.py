@@ -38,6 +38,7 @@ class TextNet:
         self._vectors = filled(torch.cat((module.vectors, ones), 1), 1)
         self._read = attend if module.attention else last_state
         self._num_outputs = module.fc.out_features
+        self._cuts = True
 
     def stack(self, modules: Sequence[nn.Module]) -> Weights:
         """Of all modules: (K, dimensions + 2, 4H), (K, H, 4H), (K, H, outputs), (K, 1, outputs)."""
@@ -58,11 +59,25 @@ class TextNet:
         tokens = inputs.transpose(1, 2)
         positions = torch.arange(tokens.shape[1], device=tokens.device)[:, None]
         last = torch.where(tokens != PADDING, positions, 0).amax(1)
-        if tokens.device.type == "cpu":  # short texts need fewer steps
+        if tokens.device.type == "cpu" and self._cuts:  # short texts need fewer steps
             tokens = tokens[:, : int(last.max()) + 1]
         self._vectors = self._vectors.to(into.dtype)
         states = _states(self._vectors[tokens], into, recurrent)
         return torch.baddbmm(bias, self._read(states, last), weight)[..., : self._num_outputs]
+
+
+class PaddedTextNet(TextNet):
+    """An LSTM that reads on through the padding; its state at the very end is classified."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        self._read = final_state
+        self._cuts = False
+
+
+def final_state(states: Tensor, last: Tensor) -> Tensor:
+    """(K, length, B, H) to (K, B, H): the state after the last token, padding or not."""
+    return states[:, -1]
 
 
 def last_state(states: Tensor, last: Tensor) -> Tensor:

@@ -25,12 +25,13 @@ from abstain.training.objective.stopping import AnalyticalStop
 from abstain.training.objective.warm_up import WarmUp
 from abstain.training.plan import Plan
 from abstain.training.saving.history import Row
+from reproduction.authors_plan import quirk
 from reproduction.stacked.models import Models
 from reproduction.stacked.nets import STACKED, LoopNet, Net, PatchNet, build_one
-from reproduction.stacked.optim import ADAM, LAPROP
+from reproduction.stacked.optim import RULES
 from reproduction.stacked.runs import Run, epoch_orders
 from reproduction.stacked.step import Stepper, as_numbers
-from reproduction.stacked.text import TextNet
+from reproduction.stacked.text import PaddedTextNet, TextNet
 
 __all__ = ["StackedResult", "StackedTask", "train_stacked"]
 
@@ -39,14 +40,17 @@ Report = Callable[[int, Row], None]
 
 # In these, all models of a stack must agree.
 _SHARED = ("batch", "optimizer", "learning_rate", "precision")
+_SHARED_QUIRKS = ("exact", "beta1", "beta2")
 # What the stack does not do, and the value that asks for nothing.
 _LEFT_OUT = {"schedule": "constant", "clip": None, "weight_decay": 0.0}
+_LAST = 5
 # With so few left, going on without the others is worth a new CUDA graph.
 _WORTH_SHRINKING = 0.75
 _NETS: dict[str, Callable[[nn.Module], Net]] = {
     **dict.fromkeys(STACKED, PatchNet),
     "lstm": TextNet,
     "lstm-attention": TextNet,
+    "lstm-padded": PaddedTextNet,
 }
 
 
@@ -89,6 +93,10 @@ class StackedResult:
     """(N) abstention at the last visit, likewise."""
     given: npt.NDArray[np.int64] | None
     """(N) labels that were trained on."""
+    by_class: list[float] | None = None
+    """Test accuracy of each class at the end."""
+    precision: str = "fp32"
+    """Of the matrix products."""
 
 
 def train_stacked(
@@ -132,7 +140,8 @@ def train_stacked(
         Run.begin(number, recipe, task.inputs, task.true, task.num_classes)
         for number, recipe in enumerate(recipes)
     ]
-    with ThreadPoolExecutor(1) as executor, _fast_float32(place):
+    exact = quirk(recipes[0], "exact")
+    with ThreadPoolExecutor(1) as executor, _fast_float32(place, exact):
         stack = _Stack(task, runs, place, keep_samples, evaluate_every)
         ahead = executor.submit(epoch_orders, stack.live, 0)
         for epoch in count():
@@ -145,7 +154,7 @@ def train_stacked(
             if all(run.outcome for run in runs):
                 break
             stack.shrink()
-    return [_result(run, keep_samples) for run in runs]
+    return [_result(run, keep_samples, stack.precision) for run in runs]
 
 
 class _Stack:
@@ -174,10 +183,11 @@ class _Stack:
         ]
         self._net = _NETS.get(task.network, LoopNet)(modules[0])
         recipe = runs[0].recipe
-        self._rule = LAPROP if recipe.optimizer == "laprop" else ADAM
+        rule = RULES[recipe.optimizer]
+        self._rule = replace(rule, beta2=quirk(recipe, "beta2") or rule.beta2)
         weights = self._net.stack(modules)
         # What runs one model after the other has no use for it.
-        half = device.type == "cuda" and recipe.precision != "fp32" and self._net.is_stacked
+        half = device.type == "cuda" and not _in_float32(recipe) and self._net.is_stacked
         self._models = Models.begin(
             weights,
             torch.bfloat16 if half else weights[0].dtype,
@@ -199,6 +209,8 @@ class _Stack:
         )
         self._true, self._test_labels = task.true.to(device), task.test_labels.to(device)
         self._evaluate_every = evaluate_every
+        on_gpu = "fp32" if quirk(recipe, "exact") else "bf16" if half else "tf32"
+        self.precision = on_gpu if device.type == "cuda" else "fp32"
         self._stepper = self._new_stepper()
 
     def _new_stepper(self) -> Stepper:
@@ -255,6 +267,8 @@ class _Stack:
         """What the models do differently from epoch to epoch."""
         models = self._models
         for run, rows in self._places:
+            if quirk(run.recipe, "fresh"):
+                models.restart(rows)
             if run.plan is None:
                 models.losses.warm[rows] = run.is_warm_up(epoch)
             else:
@@ -262,6 +276,8 @@ class _Stack:
                 models.beta1[rows] = run.plan.beta1(epoch)
                 models.kept[rows] = run.plan.kept(epoch)
                 models.by_disagreement[rows] = run.plan.by_disagreement(epoch)
+                if quirk(run.recipe, "public"):
+                    models.losses.warm[rows] = not run.plan.by_disagreement(epoch)
 
     def judge(self, epoch: int) -> list[Run]:
         """End the epoch of the runs that trained in it, and return these."""
@@ -272,17 +288,21 @@ class _Stack:
             if sizes[rows.start] > 0:
                 row = {"epoch": epoch + 1.0, **means(totals[rows].mean(0).tolist())}
                 trained.append((run, rows, row))
-        due = (epoch + 1) % self._evaluate_every == 0
+        # The paper's numbers are means over the last five epochs.
+        left = max(run.recipe.epochs or 1 for run in self.live) - epoch - 1
+        due = (epoch + 1) % self._evaluate_every == 0 or left < _LAST
         if due or any(run.may_end(row) for run, _, row in trained):
-            test = self._test_accuracy(slice(None))
-            for _, rows, row in trained:
-                row["test_accuracy"] = float(test[rows].mean())
+            test = self._test(slice(None))
+            for run, rows, row in trained:
+                row["test_accuracy"] = float(test.accuracy[rows].mean())
+                row["test_accuracy_without_last"] = float(test.without_last[rows].mean())
+                run.by_class = test.by_class[rows].mean(0).tolist()
         for run, rows, row in trained:
             losses: Tensor | None = None
             if run.judges:
                 labels = torch.from_numpy(run.given)[run.held_out].to(self._inputs.device)
                 held_out = self._inputs[run.held_out.to(self._inputs.device)]
-                losses, met = self._evaluate(rows, held_out, labels).mean(1).cpu()
+                losses, met, _ = self._evaluate(rows, held_out, labels, run.recipe).mean(1).cpu()
                 row["validation_loss"] = float(losses.mean())
                 row["validation_accuracy"] = float(met.mean())
             run.end_epoch(row, run.stop_epoch if run.outcome else epoch + 1.0, losses)
@@ -296,19 +316,32 @@ class _Stack:
         """Keep the best weights of a warm-up, and go back to them where it asks for it."""
         if warm_up.collapsed:
             self._models.go_back(rows)
-            row["test_accuracy"] = float(self._test_accuracy(rows).mean())
+            row["test_accuracy"] = float(self._test(rows).accuracy.mean())
         elif "validation_loss" in row:
             if warm_up.kept_epoch == warm_up.epoch:
                 self._models.keep_best(rows)
             if warm_up.ended:
                 self._models.go_back(rows)
 
-    def _test_accuracy(self, rows: slice) -> Tensor:
-        return self._evaluate(rows, self._test_inputs, self._test_labels)[1].mean(-1).cpu()
+    def _test(self, rows: slice) -> "_Test":
+        labels = self._test_labels
+        _, met, without = self._evaluate(rows, self._test_inputs, labels)
+        sums = met.new_zeros(len(met), int(labels.max()) + 1).index_add_(1, labels, met)
+        by_class = sums / torch.bincount(labels, minlength=sums.shape[1])
+        return _Test(met.mean(-1).cpu(), without.mean(-1).cpu(), by_class.cpu())
 
     @torch.no_grad()
-    def _evaluate(self, rows: slice, inputs: Tensor, labels: Tensor) -> Tensor:
-        """(2, models, samples): cross-entropy on all outputs, and whether the label is met."""
+    def _evaluate(
+        self, rows: slice, inputs: Tensor, labels: Tensor, recipe: Plan | None = None
+    ) -> Tensor:
+        """(3, models, samples): the loss, whether the label is met, and so without the last class.
+
+        The loss is cross-entropy on all outputs, or what the stop of a recipe looks at.
+        """
+        log_payoff = math.inf
+        raw = recipe is not None and quirk(recipe, "raw")
+        if recipe is not None and quirk(recipe, "rises") and recipe.loss == "gamblers":
+            log_payoff = math.log(float(recipe.payoff or math.inf))
         working = self._models.working
         weights = [used[rows].to(working[0].dtype) for used in self._models.used]
         models = len(weights[0])
@@ -318,9 +351,12 @@ class _Stack:
             numbers = as_numbers(part, weights[0])
             logits = self._net.forward(weights, numbers.expand(models, *numbers.shape))
             given = given.expand(models, -1)
-            losses = plain_bet_loss(logits.to(self._models.weights[0].dtype), given, math.inf)
-            met = logits[..., :-1].argmax(-1) == given
-            figures.append(torch.stack((losses.double(), met.double())))
+            wide = logits.to(self._models.weights[0].dtype)
+            losses = plain_bet_loss(wide, given, log_payoff)
+            if raw:
+                losses = -wide.gather(-1, given.unsqueeze(-1)).squeeze(-1)
+            met = [logits[..., :last].argmax(-1) == given for last in (-1, -2)]
+            figures.append(torch.stack((losses.double(), *(x.double() for x in met))))
         return torch.cat(figures, -1)
 
     def shrink(self) -> None:
@@ -333,13 +369,26 @@ class _Stack:
             self._stepper = self._new_stepper()
 
 
+@dataclass(frozen=True)
+class _Test:
+    """Accuracy on the test set: (K), (K) if the last class is never predicted, (K, classes)."""
+
+    accuracy: Tensor
+    without_last: Tensor
+    by_class: Tensor
+
+
+def _in_float32(recipe: Plan) -> bool:
+    return recipe.precision == "fp32" or bool(quirk(recipe, "exact"))
+
+
 def _watch(run: Run, record: Tensor) -> None:
     """Show the losses of the last batches to a run that stops by them."""
     sums, samples = record[:, SUMS.index("loss")], record[:, SUMS.index("samples")]
     run.watch((sums / samples).tolist(), samples.tolist())
 
 
-def _result(run: Run, keep_samples: bool) -> StackedResult:
+def _result(run: Run, keep_samples: bool, precision: str) -> StackedResult:
     belief, rejection = run.samples or (None, None)
     return StackedResult(
         recipe=run.recipe,
@@ -350,6 +399,8 @@ def _result(run: Run, keep_samples: bool) -> StackedResult:
         belief=belief,
         rejection=rejection,
         given=run.given if keep_samples else None,
+        by_class=run.by_class,
+        precision=precision,
     )
 
 
@@ -363,8 +414,9 @@ def _check(recipes: Sequence[Plan]) -> None:
                 "recipes must be resolved, got one that leaves epochs, batch, warm_up or payoff "
                 "open; call its method resolved"
             )
-        if recipe.optimizer not in ("adam", "laprop"):
-            raise AbstainError(f"optimizer must be adam or laprop here, got {recipe.optimizer}")
+        if recipe.optimizer not in RULES:
+            known = ", ".join(RULES)
+            raise AbstainError(f"optimizer must be one of {known} here, got {recipe.optimizer}")
         for name, value in _LEFT_OUT.items():
             if getattr(recipe, name) != value:
                 raise AbstainError(f"{name} must be {value} here, got {getattr(recipe, name)}")
@@ -372,13 +424,18 @@ def _check(recipes: Sequence[Plan]) -> None:
         values = sorted({str(getattr(recipe, name)) for recipe in recipes})
         if len(values) > 1:
             raise AbstainError(f"recipes must agree in {name}, got {', '.join(values)}")
+    for name in _SHARED_QUIRKS:
+        if len({quirk(recipe, name) for recipe in recipes}) > 1:
+            raise AbstainError(f"recipes must agree in {name}")
 
 
 @contextmanager
-def _fast_float32(device: torch.device) -> Iterator[None]:
-    """Let matrix products of a GPU round their float32 operands to TF32."""
+def _fast_float32(device: torch.device, exact: bool) -> Iterator[None]:
+    """Let matrix products of a GPU round their float32 operands to TF32, but in a control."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else before)
+    torch.set_float32_matmul_precision(
+        "highest" if exact else "high" if device.type == "cuda" else before
+    )
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from stacked_tasks import CLASSES, make_task, resolved
 
 from abstain import noise
 from abstain.errors import AbstainError
@@ -13,17 +14,14 @@ from abstain.models import build_model
 from abstain.training.loop.batches import Batches
 from abstain.training.objective.losses import Objective
 from abstain.training.objective.stopping import AnalyticalStop
-from abstain.training.recipe import plan_of
 from reproduction.stacked import trainer
 from reproduction.stacked.coteaching import CoTeachingPlan
 from reproduction.stacked.nets import build_one, conv_pool_relu
 from reproduction.stacked.runs import Run
 from reproduction.stacked.text import attend, recur, recur_back
-from reproduction.stacked.trainer import StackedTask, train_stacked
+from reproduction.stacked.trainer import train_stacked
 
 import reference
-
-CLASSES = 4
 
 
 @pytest.fixture
@@ -32,55 +30,6 @@ def _float64():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
-
-
-def make_text_task(network, samples=22, words=12, length=7, seed=0):
-    """Texts of any length, some of none, whose commonest word tells the class."""
-    rng = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, CLASSES, (2 * samples,), generator=rng)
-    tokens = torch.randint(1, words, (2 * samples, length), generator=rng, dtype=torch.int32)
-    tokens[:, ::2] = 1 + labels[:, None]
-    lengths = torch.randint(0, length + 1, (2 * samples, 1), generator=rng)
-    tokens[torch.arange(length) >= lengths] = 0
-    vectors = torch.randn(words, 5, generator=rng)
-    vectors[0] = 0
-    return StackedTask(
-        inputs=tokens[:samples],
-        true=labels[:samples],
-        test_inputs=tokens[samples:],
-        test_labels=labels[samples:],
-        num_classes=CLASSES,
-        network=network,
-        vectors=vectors,
-    )
-
-
-def make_task(network="mnist-cnn", samples=22, seed=0):
-    """Blobs at a place that tells the class; learnable in a few steps."""
-    if network.startswith("lstm"):
-        return make_text_task(network, samples, seed=seed)
-    rng = torch.Generator().manual_seed(seed)
-    shape = {"cifar-cnn": (3, 18, 17), "mnist-cnn": (1, 16, 17)}.get(network, (1, 4, 4))
-    images = torch.randint(0, 60, (2 * samples, *shape), dtype=torch.uint8, generator=rng)
-    labels = torch.randint(0, CLASSES, (2 * samples,), generator=rng)
-    for image, label in zip(images, labels, strict=True):
-        image[:, label * 4 : label * 4 + 4] += 150
-        if shape[-1] == 4:
-            image[:, label] += 150
-    return StackedTask(
-        inputs=images[:samples],
-        true=labels[:samples],
-        test_inputs=images[samples:],
-        test_labels=labels[samples:],
-        num_classes=CLASSES,
-        network=network,
-    )
-
-
-def resolved(method, task, **changes):
-    changes = {"epochs": 3, "batch": 5, "flip": 0.4, "seed_noise": 3, **changes}
-    recipe = plan_of(method, **changes)
-    return recipe.resolved(num_samples=len(task.true), num_classes=CLASSES)
 
 
 def given_labels(task, recipe):
@@ -134,7 +83,7 @@ class SlowLaProp:
 
 def plainly(task, recipe, rows=None):
     """A loop over batches of one model: its mean loss and its test accuracy after each epoch."""
-    model = build_model(
+    model = build_one(
         task.network,
         input_shape=tuple(task.inputs.shape[1:]),
         num_outputs=CLASSES + 1,
@@ -200,12 +149,13 @@ def test_records_the_figures_of_an_epoch_under_the_names_of_the_loop():
     result = train_stacked(task, [fixed, resolved("nll", task, flip=0.0)], device="cpu")
     warm, later = result[0].epochs
     shown = {"epoch", "loss", "train_accuracy", "stake", "clean_loss", "corrupt_loss"}
-    assert set(warm) == shown | {"test_accuracy"}  # no payoff: cross-entropy has none
+    looked_at = {"test_accuracy", "test_accuracy_without_last"}
+    assert set(warm) == shown | looked_at  # no payoff: cross-entropy has none
     assert later["payoff"] == pytest.approx(3.2)
     wrong = (given_labels(task, fixed) != task.true).double().mean().item()
     parts = wrong * later["corrupt_loss"] + (1 - wrong) * later["clean_loss"]
     assert parts == pytest.approx(later["loss"])
-    assert set(result[1].epochs[0]) == shown - {"corrupt_loss"} | {"test_accuracy"}
+    assert set(result[1].epochs[0]) == shown - {"corrupt_loss"} | looked_at
 
 
 @pytest.mark.usefixtures("_float64")
@@ -357,7 +307,7 @@ def test_the_test_set_is_looked_at_as_often_as_asked_and_at_the_end():
     often = train_stacked(task, recipes, device="cpu")
     seldom = train_stacked(task, recipes, device="cpu", evaluate_every=4)
     looked = [[row["epoch"] for row in r.epochs if "test_accuracy" in row] for r in seldom]
-    assert looked == [[3, 4, 7], [3]]  # at 3 for the sake of the other
+    assert looked == [[3, 4, 5, 6, 7], [3]]  # at 3 for the sake of the other, and the last five
     assert [r.test_accuracy for r in seldom] == [r.test_accuracy for r in often]
     stops = resolved("ves", task, payoff=3.5, epochs=3, warm_up=0)
     (result,) = train_stacked(task, [stops], device="cpu", evaluate_every=4)
@@ -385,7 +335,7 @@ def test_a_model_that_diverges_ends_alone():
         ({"batch": 7}, "recipes must agree in batch, got 5, 7"),
         ({"learning_rate": 0.1}, "recipes must agree in learning_rate"),
         ({"clip": 1.0}, "clip must be None here, got 1.0"),
-        ({"optimizer": "sgd"}, "optimizer must be adam or laprop here, got sgd"),
+        ({"optimizer": "adamw"}, "optimizer must be one of adam, laprop, sgd here, got adamw"),
         ({"epochs": None}, "recipes must be resolved"),
     ],
 )
