@@ -94,11 +94,13 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
     if unrun := unrun_baselines(evidence):
         lines.append(f"- not run yet: {_counted(unrun)}")
     searched = _searched_margins(rows, evidence)
+    lost = [f"{_where(place)} {_signed(m)}" for place, m in searched.items() if m < 0]
     if searched:
         lines.append(
             "- against baselines whose setting and epoch are chosen by held-out labels, as given: "
-            f"at least as good in {sum(m >= 0 for m in searched)} of {len(searched)} rows with "
-            "images ([settings](reproduction.md#baselines-at-their-best-settings))"
+            f"at least as good in {len(searched) - len(lost)} of {len(searched)} rows with "
+            "images ([settings](reproduction.md#baselines-at-their-best-settings); "
+            f"below: {', '.join(lost) or 'none'})"
         )
     if margins:
         seen = [place for place in margins if place in DEVELOPMENT]
@@ -122,14 +124,14 @@ def _score(rows: Sequence[AutoRow], evidence: Evidence) -> str:
     return "\n".join([lines[0], "", *lines[1:]])
 
 
-def _searched_margins(rows: Sequence[AutoRow], evidence: Evidence) -> list[float]:
+def _searched_margins(rows: Sequence[AutoRow], evidence: Evidence) -> dict[Place, float]:
     """Points above the baseline that held-out labels choose, in each row that has one."""
-    return [
-        row.auto.mean - best.stat.mean
+    return {
+        row.place: row.auto.mean - best.stat.mean
         for row in rows
         if row.auto is not None
         and (best := chosen_by_held_out(best_settings(evidence, *row.place))) is not None
-    ]
+    }
 
 
 def _rows(rows: Sequence[AutoRow]) -> str:

@@ -65,16 +65,24 @@ def searched_tables(evidence: Evidence) -> list[str]:
         "| | " + " | ".join(METHODS[m] for m in methods) + " | chosen |",
         "|---" * (len(methods) + 2) + "|",
     ]
+    both: list[tuple[Choice, Choice]] = []
     for data, rate, kind in dict.fromkeys((c.data, c.rate, c.kind) for c in candidates()):
         choices = best_settings(evidence, data, rate, kind)
         if not choices:
             continue
         table = "table-pairflip" if kind == "pairflip" else "table-symmetric"
         cells = [_cell(choices.get(m), evidence.stat(table, (data, rate), m)) for m in methods]
+        if {"schedule", "lq"} <= choices.keys():
+            both.append((choices["schedule"], choices["lq"]))
         best = chosen_by_held_out(choices)
         cells.append("–" if best is None else METHODS[best.candidate.method])
         lines.append(f"| {NAMES[data]} {kind} {rate:g} | {' | '.join(cells)} |")
-    return [_SEARCH, "\n".join(lines)] if len(lines) > 2 else ["–"]
+    return [_SEARCH, "\n".join(lines), _won(both)] if len(lines) > 2 else ["–"]
+
+
+def _won(both: Sequence[tuple[Choice, Choice]]) -> str:
+    won = sum(ours.stat.mean > other.stat.mean for ours, other in both)
+    return f"At these settings the schedule is ahead of L_q in {won} of {len(both)} rows."
 
 
 def _cell(choice: Choice | None, usual: Stat | None) -> str:
