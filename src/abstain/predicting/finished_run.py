@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
+from abstain.auditing.result import Audit
 from abstain.data import Encoder, LabeledData, load
 from abstain.data.class_labels import settle
 from abstain.data.encoders.image_encoder import ImageEncoder
@@ -27,15 +28,6 @@ from abstain.training.sources import warn_of_values
 from abstain.training.trained import Trained
 
 _BATCH = 512
-
-
-class HasTrained(Protocol):
-    """What came of a training: an `Audit`."""
-
-    @property
-    def trained(self) -> Trained | None:
-        """The training."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class FinishedRun:
 
     @classmethod
     def of(
-        cls, run: str | os.PathLike[str] | Trained | HasTrained, backbone: str | None = None
+        cls, run: str | os.PathLike[str] | Trained | Audit, backbone: str | None = None
     ) -> "FinishedRun":
         """The run of a folder, or what `train` or `audit` gave."""
         if isinstance(run, str | os.PathLike):
@@ -71,8 +63,8 @@ class FinishedRun:
                 f"must be left out for a run in memory, which has its own, got {backbone}",
                 argument="backbone",
             )
-        trained = getattr(run, "trained", run)
-        if trained is None and run is not None:
+        trained = run.trained if isinstance(run, Audit) else run
+        if isinstance(run, Audit) and trained is None:
             raise AbstainError(
                 "must have a model, got an audit of probabilities, without one", argument="run"
             )

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from abstain.arguments import typed
+from abstain.auditing.result import Audit
 from abstain.data import LabeledData, splits
 from abstain.data.features import are_numbers, name_of
 from abstain.data.forms import divided
 from abstain.errors import AbstainError
-from abstain.predicting.finished_run import FinishedRun, HasTrained
+from abstain.predicting.finished_run import FinishedRun
 from abstain.predicting.predictions import Predictions, ScoreName
 from abstain.scores.selective import (
     labels_needed,
@@ -29,7 +30,7 @@ from abstain.training.trained import Trained
 @typed("score", "run")
 @with_progress
 def predict_from(
-    run: str | os.PathLike[str] | Trained | HasTrained,
+    run: str | os.PathLike[str] | Trained | Audit,
     source: object,
     *,
     coverage: float | None = None,

@@ -251,11 +251,10 @@ def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torc
 
 
 def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
-    """Whether data are those that a run began with; earlier versions kept nothing of inputs."""
+    """Whether data are those that a run began with."""
     before = about["data"]
-    inputs = before.get("inputs")
-    same_inputs = inputs is None or inputs == inputs_digest(data)
-    return bool(before["fingerprint"] == labels_digest(data)) and same_inputs
+    same_inputs = before["inputs"] == inputs_digest(data)
+    return bool(same_inputs and before["fingerprint"] == labels_digest(data))
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
