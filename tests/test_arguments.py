@@ -10,7 +10,8 @@ from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.exporting.cleaned import export_cleaned, export_issues
+from abstain.exporting.cleaned import export_cleaned
+from abstain.exporting.issues import export_issues
 from abstain.exporting.label_studio import export_label_studio
 from abstain.predicting.predict import predict_from
 from abstain.report import write_report

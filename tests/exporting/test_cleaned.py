@@ -1,4 +1,7 @@
-"""Exports: a cleaned set keeps the form of its source, and `abstain train` takes it."""
+"""Exports: a cleaned set keeps the form of its source, and `abstain train` takes it.
+
+Tests of cleaned.py, issues.py and files.py.
+"""
 
 import csv
 import json
@@ -11,7 +14,8 @@ import pytest
 from abstain import Recipe, train
 from abstain.data import load
 from abstain.errors import AbstainError
-from abstain.exporting.cleaned import default_suffix, export_cleaned, export_issues
+from abstain.exporting.cleaned import default_suffix, export_cleaned
+from abstain.exporting.issues import export_issues
 
 from audits import blobs, flagged_ids, rows_of, saved, write_images, write_texts
 

@@ -1,4 +1,7 @@
-"""Repaired labels: which are replaced, and that all else of the source stays as it was."""
+"""Corrected labels: which are replaced, and that all else of the source stays as it was.
+
+Tests of corrected.py and rows.py.
+"""
 
 import json
 
@@ -12,7 +15,8 @@ from abstain import Recipe, train
 from abstain.data import load
 from abstain.errors import AbstainError
 from abstain.exporting.cleaned import export_cleaned
-from abstain.exporting.corrected import Repaired, plain_arrays, plain_rows
+from abstain.exporting.corrected import Corrected
+from abstain.exporting.rows import plain_arrays, plain_rows
 
 from audits import blobs, flagged_ids, rows_of, saved, write_images
 
@@ -123,6 +127,13 @@ def test_rows_without_a_file_keep_their_texts(tmp_path):
     assert columns["description"] == frame["description"].tolist()
     assert columns["comment"] == [frame["comment"][1], None]
     assert columns["hours"] == [frame["hours"][1], None]
-    repaired = Repaired(keep=keep, labels=given, weights=None, relabelled=0, unsure=0)
+    all_of_it = Corrected(
+        ids=list(data.ids),
+        classes=list(data.classes),
+        given=given,
+        labels=given,
+        keep=np.ones(len(given), bool),
+        answers={},
+    )
     with pytest.raises(AbstainError, match=r"must end in \.csv or \.parquet"):
-        plain_arrays(data, repaired, tmp_path / "t.npz")
+        plain_arrays(data, all_of_it, tmp_path / "t.npz")

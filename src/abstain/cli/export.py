@@ -147,7 +147,7 @@ def export(
         rows, after = written.rows, ""
         done = {"corrected": written.relabelled, "dropped": written.dropped}
     else:
-        from abstain.exporting.cleaned import export_issues
+        from abstain.exporting.issues import export_issues
 
         if place.suffix.lower() != f".{to}":
             raise AbstainError(f"must end in .{to}, got {place}", argument="out")

@@ -21,9 +21,9 @@ from abstain.auditing.answers import ANSWER, NO_CLASS
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
-from abstain.exporting.cleaned import with_answers
+from abstain.exporting.files import write_file
+from abstain.exporting.issues import with_answers
 from abstain.showing.samples import data_uri
-from abstain.support.files import publish_text
 
 CHOICES = "label"
 _SHOWN: Mapping[str, tuple[str, str]] = {
@@ -54,18 +54,12 @@ def export_label_studio(
     target = Path(out)
     if target.suffix.lower() != ".json":
         raise AbstainError(f"must end in .json for Label Studio, got {target}", argument="out")
-    if not target.absolute().parent.is_dir():
-        raise AbstainError(f"must lie in a folder that exists, got {target}", argument="out")
     data = audit.load(shown_only=True)
     tasks = _tasks(audit, data, flagged=flagged, url=url)
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
-    try:
-        publish_text(target, text, errors="replace")
-        publish_text(target.with_suffix(".xml"), interface(data), errors="replace")
-    except OSError as error:
-        raise AbstainError(
-            f"must be a file that can be written, got {target}: {error}", argument="out"
-        ) from error
+    write_file(target, lambda path: path.write_bytes(text.encode("utf-8", "replace")))
+    beside, shown = target.with_suffix(".xml"), interface(data).encode("utf-8", "replace")
+    write_file(beside, lambda path: path.write_bytes(shown))
     return len(tasks)
 
 

@@ -10,10 +10,9 @@ from abstain.arguments import typed
 from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answers, answers_in
 from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.errors import AbstainError
-from abstain.exporting.cleaned import Exported, check_own_files, folder_of, write_table
-from abstain.exporting.corrected import plain_rows
+from abstain.exporting.files import Exported, check_own_files, folder_of, write_table
+from abstain.exporting.rows import plain_rows
 from abstain.support.optional import require
-from abstain.support.spreadsheets import for_spreadsheets
 from abstain.support.wording import many
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def export_sample(audit: AuditFolder, out: str | os.PathLike[str], size: int) ->
     kinds = {id_: x.kind for id_, x in answers.by_id.items() if x.label is None}
     for name, known in ((ANSWER, answers.labels), (NO_CLASS, kinds)):
         columns[name] = pa.array([known.get(x, "") for x in drawn], pa.string())
-    table = pa.table(columns)
-    write_table(for_spreadsheets(table) if target.suffix.lower() == ".csv" else table, target)
+    write_table(pa.table(columns), target, for_people=True)
     return Exported(path=target, rows=size)
 
 
@@ -77,7 +75,7 @@ def _check_answers(target: Path, known: Answers) -> None:
 
 
 def _inputs(audit: AuditFolder, drawn: list[str], place: Path) -> dict[str, "pa.ChunkedArray"]:
-    """What a person has to see to check a label; nothing of data in memory, or of bare images."""
+    """Show what a person checks a label by; nothing of data in memory, or of bare images."""
     sources = audit.summary["sources"]
     if sources["train"] is None:
         return {}

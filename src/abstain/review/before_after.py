@@ -22,10 +22,10 @@ from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
 from abstain.errors import AbstainError
+from abstain.exporting.corrected import Corrected, corrected
 from abstain.report.markup import environment
 from abstain.report.page import policy_of, style_sheet
 from abstain.review.decisions import Agreement
-from abstain.review.export import Corrected, corrected
 from abstain.review.standing import Standing
 from abstain.review.store import FILE, Store
 from abstain.scores.interval import Interval
@@ -91,7 +91,7 @@ def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
         standing: The audit before, and the decisions on it.
         after: The audit of the labels as they were corrected, if there is one.
     """
-    findings, found = standing.findings, corrected(standing.audit, standing.store.decisions)
+    findings, found = standing.findings, corrected(standing.audit, standing.store.decisions.answers)
     keep = found.keep
     of_kind = f"{findings.confidence:.0%} intervals"
     lines = [
@@ -174,7 +174,8 @@ def compare(
     # Answers that came by a file need no log; none is left behind for them.
     store = Store(log if log.exists() else Path(":memory:"))
     with closing(Standing(first, store)) as standing:
-        decisions, found = standing.store.decisions, corrected(first, standing.store.decisions)
+        decisions = standing.store.decisions
+        found = corrected(first, decisions.answers)
         if not found.answers:
             raise AbstainError(
                 f"must have been reviewed, got {before}, of which nothing was decided",

@@ -114,6 +114,12 @@ class Decisions:
         entry = self.standing(id_)
         return None if entry is None else entry.after
 
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """What holds of each label, by id; to skip a label is none."""
+        held = {id_: self.answer(id_) for id_ in self.ids}
+        return {id_: x for id_, x in held.items() if x is not None and x.kind != "skip"}
+
     def note(self, id_: str, by: str | None = None) -> str:
         """The last note on a label, of anybody or of one person."""
         for entry in reversed(self._by_id.get(id_, ())):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from abstain.errors import AbstainError
-from abstain.exporting.cleaned import default_suffix, export_cleaned, write_table
+from abstain.exporting.cleaned import default_suffix, export_cleaned
+from abstain.exporting.files import write_table
 from abstain.review.export import export_corrected, log_table
 from abstain.review.session import Session
-from abstain.support.spreadsheets import for_spreadsheets
 
 if TYPE_CHECKING:
     from abstain.auditing.folder import AuditFolder
@@ -39,12 +39,13 @@ def write_download(session: Session, what: str, address: str) -> Path:
     name = Path(str(audit.summary["name"])).stem or "audit"
     if what == "log":
         target = place / f"{name}-log.csv"
-        write_table(for_spreadsheets(log_table(session.store.decisions, audit, address)), target)
+        write_table(log_table(session.store.decisions, audit, address), target, for_people=True)
     elif what == "corrected":
         target = place / f"{name}-corrected.csv"
         export_corrected(audit, target)
     else:
-        target = place / f"{name}-cleaned{_suffix(audit)}"
+        source, inputs = str(audit.summary["sources"]["train"]), audit.summary["inputs"]
+        target = place / f"{name}-cleaned{default_suffix(source, inputs)}"
         session.share()
         export_cleaned(audit, target, "reviewed")
     return target
@@ -54,7 +55,3 @@ def offered(audit: "AuditFolder") -> list[str]:
     """What can be had of an audit: of data in memory there is no source to correct."""
     in_memory = audit.summary["sources"]["train"] is None
     return [what for what in get_args(What) if not (in_memory and what == "cleaned")]
-
-
-def _suffix(audit: "AuditFolder") -> str:
-    return default_suffix(str(audit.summary["sources"]["train"]), audit.summary["inputs"])

@@ -26,7 +26,7 @@ from abstain.embed.encoder import BackboneEncoder
 from abstain.embed.finetuning import FineTuningEncoder
 from abstain.embed.joined import JoinedEncoder
 from abstain.errors import AbstainError
-from abstain.review.export import Corrected, corrected
+from abstain.exporting.corrected import Corrected, corrected
 from abstain.review.session import Session
 from abstain.review.sharing import share_decisions
 from abstain.review.store import FILE, Store
@@ -90,7 +90,7 @@ class Review:
 
     def _corrected(self) -> Corrected:
         with Store(self.folder / FILE) as store:
-            return corrected(AuditFolder.open(self.folder), store.decisions)
+            return corrected(AuditFolder.open(self.folder), store.decisions.answers)
 
 
 @typed()

@@ -7,7 +7,7 @@ has.
 
 from pathlib import Path
 
-from abstain.auditing.answers import Answer, Answers
+from abstain.auditing.answers import Answers
 from abstain.auditing.folder import AuditFolder
 from abstain.review.decisions import VERIFYING
 from abstain.review.store import FILE, Store
@@ -33,7 +33,7 @@ def share(store: Store, folder: Path) -> None:
     if new:
         store.decide(new, who="file", mode="file", request=f"file-{store.decisions.last}")
     store.refresh()
-    answers = answered(store)
+    answers = store.decisions.answers
     texts = {id_: answer.text for id_, answer in answers.items()}
     if answers == kept.by_id and texts == shared:
         return
@@ -41,12 +41,6 @@ def share(store: Store, folder: Path) -> None:
         drawn = (drawn_in(store) | kept.drawn) & answers.keys()
         audit.keep_answers(Answers(by_id=answers, drawn=frozenset(drawn)))
     store.keep_shared(texts)
-
-
-def answered(store: Store) -> dict[str, Answer]:
-    """The answer that holds of each label, by id; to skip a label is none."""
-    held = {id_: store.decisions.answer(id_) for id_ in store.decisions.ids}
-    return {id_: x for id_, x in held.items() if x is not None and x.kind != "skip"}
 
 
 def drawn_in(store: Store) -> set[str]:

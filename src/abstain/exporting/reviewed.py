@@ -1,0 +1,165 @@
+"""The labels as they were reviewed, as a table with new columns or as a folder of images.
+
+A table has all rows, those of the source's own file where it is one. Labels that nobody decided are
+as given.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from abstain.auditing.answers import Answer
+from abstain.auditing.folder import AuditFolder
+from abstain.errors import AbstainError
+from abstain.exporting.corrected import Corrected, corrected
+from abstain.exporting.files import Exported, check_own_files, folder_of, source_files, write_table
+from abstain.exporting.rows import table_of
+from abstain.support.optional import require
+from abstain.support.wording import some
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CORRECTED = "corrected_label"
+_COLUMNS = (CORRECTED, "decision", "decided_by", "note")
+
+
+class Decided(NamedTuple):
+    """What holds of a label, and who decided it."""
+
+    answer: Answer | None
+    who: str | None
+    note: str
+
+
+def export_reviewed(
+    audit: AuditFolder, target: Path, decided: Mapping[str, Decided], *, copies: bool
+) -> Exported:
+    """Write what was decided of the labels, and no other change.
+
+    Args:
+        audit: The audit.
+        target: A .csv or .parquet for a table; without an ending, a folder of images.
+        decided: What was decided, by id.
+        copies: For a folder: copies rather than links.
+    """
+    check_own_files(audit, target)
+    answers = {id_: x.answer for id_, x in decided.items() if x.answer is not None}
+    if target.suffix.lower() in (".csv", ".parquet"):
+        found, table = _table(audit, answers, target.parent)
+        if taken := [name for name in _COLUMNS if name in table.column_names]:
+            raise AbstainError(f"the source must have no column {taken[0]!r} of its own, got one")
+        for name, values in zip(_COLUMNS, _columns(found, decided), strict=True):
+            table = table.append_column(name, [values])
+        write_table(table, target, for_people=True)
+        rows, reading = table.num_rows, {"label": CORRECTED}
+    elif target.suffix:
+        raise AbstainError(
+            f"must end in .csv or .parquet, or be a folder for images, got {target}",
+            argument="out",
+        )
+    else:
+        source = _image_folder(audit, target)
+        found, reading = corrected(audit, answers), {}
+        _write_folder(found, source, target, copies=copies)
+        rows = len(found.rows)
+    return Exported(
+        path=target,
+        rows=rows,
+        dropped=len(found.dropped),
+        relabelled=found.relabelled,
+        reading=reading,
+    )
+
+
+def _table(
+    audit: AuditFolder, answers: Mapping[str, Answer], place: Path
+) -> tuple[Corrected, "pa.Table"]:
+    """The corrected labels, and all rows as they were given, in the same order."""
+    pa = require("pyarrow", "a table")
+    sources, table = audit.summary["sources"], None
+    data = None if sources["train"] is None else audit.load().as_shown
+    found = corrected(audit, answers, data=data)
+    if data is not None:
+        table = table_of(sources, data, found.as_given, place)
+    if table is None:
+        given = np.array(found.classes, dtype=object)[found.given]
+        texts = {"id": found.ids, "label": given.tolist()}
+        table = pa.table({name: pa.array(x, pa.string()) for name, x in texts.items()})
+    if source_files(sources):
+        return found, table
+    new = ["given_label" if name == "label" else name for name in table.column_names]
+    return found, table.rename_columns(new)
+
+
+def _columns(found: Corrected, decided: Mapping[str, Decided]) -> list["pa.Array"]:
+    """The new columns: the corrected label, what was decided, by whom, and their note."""
+    pa = require("pyarrow", "a table")
+    names = np.array(found.classes, dtype=object)
+    nothing = Decided(None, None, "")
+    of_row = [decided.get(id_, nothing) for id_ in found.ids]
+    kinds = [x.answer and x.answer.kind for x in of_row]
+    words = [
+        ("kept" if same else "changed") if kind == "label" else kind
+        for kind, same in zip(kinds, (found.labels == found.given).tolist(), strict=True)
+    ]
+    people, notes = [x.who for x in of_row], [x.note or None for x in of_row]
+    after = pa.array(names[found.labels].tolist(), pa.string(), mask=~found.keep)
+    return [after, *(pa.array(values, pa.string()) for values in (words, people, notes))]
+
+
+def _image_folder(audit: AuditFolder, target: Path) -> Path:
+    """The image folder that was audited, or an error if none can be written to the target."""
+    source = folder_of(audit.summary["sources"])
+    if audit.summary["inputs"] != "image" or source is None:
+        raise AbstainError(
+            f"must end in .csv or .parquet for what is no image folder, got {target}",
+            argument="out",
+        )
+    if target.exists() and any(target.iterdir()):
+        raise AbstainError(f"must be a new or empty folder, got {target}", argument="out")
+    for label in audit.classes:
+        if Path(label).name != label or label in ("", ".", ".."):
+            raise AbstainError(f"a class must be a name that a folder can have, got {label!r}")
+    audit.load()  # or an error, if the source has other samples now
+    return source
+
+
+def _write_folder(found: Corrected, source: Path, target: Path, *, copies: bool) -> None:
+    """Write images under the folder of their corrected class."""
+    rows = found.rows.tolist()
+    root = source.resolve()
+    ids = [found.ids[row] for row in rows]
+    outside = [x for x in ids if not (source / x).resolve().is_relative_to(root)]
+    if outside:  # the page shows none of them either
+        raise AbstainError(
+            f"links out of {source} are not followed, got {some(outside, 3)}",
+            remedy="put the files there, or export a table",
+        )
+    taken: set[Path] = set()
+    for row in rows:
+        label, origin = found.classes[found.labels[row]], source / found.ids[row]
+        name = Path(found.ids[row]).name
+        if found.labels[row] != found.given[row]:  # two classes may have a 1.png each
+            name = f"{found.classes[found.given[row]]}-{name}"
+        place = target / label / name
+        count = 1
+        while place in taken:
+            count += 1
+            place = target / label / f"{Path(name).stem}-{count}{Path(name).suffix}"
+        taken.add(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _put(origin, place, copies=copies)
+
+
+def _put(origin: Path, place: Path, *, copies: bool) -> None:
+    if not copies:
+        with suppress(OSError):  # of another file system there are only copies
+            os.link(origin.resolve(), place)
+            return
+    shutil.copyfile(origin, place)
