@@ -1,4 +1,4 @@
-"""Whether a printed number could be a run of ours: agreement.py, published.py's logs, searched."""
+"""Tests of agreement.py, cells_page.py, published.py, searched.py and searched_page.py."""
 
 import numpy as np
 import pytest

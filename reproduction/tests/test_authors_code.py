@@ -1,4 +1,4 @@
-"""What the authors' code does besides a recipe, against formulas and modules of torch."""
+"""Tests of authors_plan.py, variants.py and what the stack does by them, against plain formulas."""
 
 import math
 
