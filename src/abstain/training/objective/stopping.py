@@ -5,7 +5,7 @@ Where several processes train one model, feed all of them the same, reduced numb
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -180,16 +180,10 @@ a clean rate of 0.8 to have a plateau to stop at, got 9.99; try 1.95
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; the settings are those of the constructor."""
-        self._progress = _Progress(**_check_state(state, _Progress))
+        self._progress = _Progress(**_check_state(state, [x.name for x in fields(_Progress)]))
 
 
-@dataclass
-class _Record:
-    """Epochs seen so far, and the best of them."""
-
-    epoch: int = 0
-    best_epoch: int = 0
-    best: float = -math.inf
+_RECORD = ("epoch", "best_epoch", "best")
 
 
 class ValidationStop:
@@ -214,22 +208,12 @@ class ValidationStop:
         if patience < 1:
             raise AbstainError(f"must be at least 1, got {patience}", argument="patience")
         self.patience = patience
-        self._record = _Record()
-
-    @property
-    def epoch(self) -> int:
+        self.epoch = 0
         """Epochs seen; an epoch was the best so far if this equals `best_epoch` after it."""
-        return self._record.epoch
-
-    @property
-    def best_epoch(self) -> int:
+        self.best_epoch = 0
         """The first epoch with the best accuracy, counted from 1; 0 before there is any."""
-        return self._record.best_epoch
-
-    @property
-    def best(self) -> float:
+        self.best = -math.inf
         """The best accuracy; −∞ before there is any."""
-        return self._record.best
 
     def update(self, accuracy: float) -> bool:
         """Take in the accuracy after an epoch; whether to stop.
@@ -240,17 +224,16 @@ class ValidationStop:
         Returns:
             Whether to stop; once true, it stays so, and further accuracies change nothing.
         """
-        record = self._record
         if self._is_over():
             return True
         value = float(accuracy)
         if not math.isfinite(value):
             raise AbstainError(
-                f"must be finite, got {value} at epoch {record.epoch + 1}", argument="accuracy"
+                f"must be finite, got {value} at epoch {self.epoch + 1}", argument="accuracy"
             )
-        record.epoch += 1
-        if value > record.best:
-            record.best, record.best_epoch = value, record.epoch
+        self.epoch += 1
+        if value > self.best:
+            self.best, self.best_epoch = value, self.epoch
         return self._is_over()
 
     @property
@@ -269,11 +252,12 @@ class ValidationStop:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs to decide as this one would: numbers only."""
-        return asdict(self._record)
+        return {name: getattr(self, name) for name in _RECORD}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; the patience is that of the constructor."""
-        self._record = _Record(**_check_state(state, _Record))
+        for name, value in _check_state(state, _RECORD).items():
+            setattr(self, name, value)
 
 
 def _transition(
@@ -330,9 +314,8 @@ def _check_payoff(
         )
 
 
-def _check_state(state: Mapping[str, Any], owner: type) -> Mapping[str, Any]:
-    expected = {field.name for field in fields(owner)}
-    if set(state) != expected:
+def _check_state(state: Mapping[str, Any], expected: Sequence[str]) -> Mapping[str, Any]:
+    if set(state) != set(expected):
         raise AbstainError(
             f"must have the keys {sorted(expected)}, got {sorted(state)}", argument="state"
         )
