@@ -6,6 +6,9 @@ The flow of the data, which is also the layout of the package:
              (backbone,  (m+1                  (loop, stop)  (ledger ──▶   ├──▶ review
               features)   outputs)                            P(wrong))    └──▶ export
 
+Goes in: labelled data, of which some labels are wrong. Comes out: a model that abstains, and a
+verdict on each label. Begin with `audit` in auditing/audit.py, or `train` in training/train.py.
+
 Names are imported when they are first used: `import abstain` is quick, and torch is loaded only
 by what needs it.
 """

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 Spelling = Callable[[str, object], str]
-"""How a setting and its value are written: `epochs=3` in Python, `--epochs 3` in a shell."""
+"""Spelling of a setting and its value: `epochs=3` in Python, `--epochs 3` in a shell."""
 
 NO_VALUE: object = ...
 """In place of a value: the setting is named, not set. Itself again in another process."""

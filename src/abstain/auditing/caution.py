@@ -1,4 +1,4 @@
-"""What a noise rate rests on, and what would make it certain, in plain words."""
+"""The caution that goes with a noise rate: its basis, and the remedy, in plain words."""
 
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ _IN_SAMPLE = (
 
 
 def caution_of(audit: "Audit") -> str | None:
-    """What to know before one believes the noise rate of an audit; None once it is measured."""
+    """Say what limits the noise rate of an audit; None once it is measured."""
     if audit.measured or audit.is_known:
         return None
     return f"{_weakness(audit)}This is {_what_it_is(audit)} {_smallness(audit)}{_what_to_do(audit)}"

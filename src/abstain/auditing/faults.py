@@ -1,4 +1,4 @@
-"""What else is wrong with a data set, besides its labels: the checks of an audit."""
+"""The checks of an audit: problems of a data set besides its labels."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ def faults_of(
 
 
 def _features(trained: "Trained | None", data: LabeledData) -> Tensor | Features | None:
-    """What a backbone makes of the inputs, as it was before it was trained; or a table encoded."""
+    """Compute features of the inputs: those of the untrained backbone, or of an encoded table."""
     if trained is None:
         return None
     if isinstance(trained.encoder, BackboneEncoder):

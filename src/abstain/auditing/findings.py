@@ -27,7 +27,7 @@ from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.wording import many
 
 MEASURED_CONFIDENCE = 0.95
-"""How often an interval that was measured on a random sample covers, whatever the noise."""
+"""Coverage of an interval that was measured on a random sample, whatever the noise."""
 ENOUGH = 30
 """Least number of classes given to a random sample that measure the rate: fewer are less certain
 than the estimate."""
@@ -36,7 +36,7 @@ _GAPS = 0.1  # share of a sample that may stay without an answer
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """How far a random sample was checked, and what is missing until it measures the rate."""
+    """Progress of checking a random sample, and the answers missing until it measures the rate."""
 
     enough: int
     """Classes that measure the rate."""
@@ -95,7 +95,7 @@ class Findings:
     sample: Sample | None = None
     """Labels that were handed out to be checked at random, if any were."""
     drawn: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    """Of each label of the sample, whether its answer was given for the sample."""
+    """For each label of the sample, whether its answer was given for the sample."""
 
     @classmethod
     def of(
@@ -191,7 +191,7 @@ class Findings:
 
     @property
     def confidence(self) -> float:
-        """How often such an interval of the noise rate covers."""
+        """Coverage of the interval of the noise rate."""
         return MEASURED_CONFIDENCE if self.measured else CONFIDENCE
 
     @property
@@ -216,7 +216,7 @@ class Findings:
 
     @cached_property
     def verified(self) -> Verified:
-        """How far the random sample was checked."""
+        """Progress of checking the random sample."""
         enough = min(ENOUGH, (len(self.verdict) + 1) // 2)
         if self.sample is None:
             return Verified(enough=enough)

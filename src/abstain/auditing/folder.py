@@ -59,7 +59,7 @@ COLUMNS = (
     ANSWER,
     NO_CLASS,
 )
-"""Of the table of issues; those of the checks follow."""
+"""Columns of the table of issues; those of the checks follow."""
 LARGEST_SAMPLE = 10_000
 """Labels that a sample holds at most: nobody checks more."""
 OWN_FILES = _REVIEWED, _SAMPLE = "reviewed.parquet", "sample.parquet"
@@ -123,7 +123,7 @@ class AuditFolder:
 
     @cached_property
     def weights(self) -> "pa.Table":
-        """How probable it is that a label is right, in the order of the source."""
+        """Probability that each label is right, in the order of the source."""
         return self._table("weights.parquet")
 
     def _table(self, name: str) -> "pa.Table":
@@ -154,7 +154,7 @@ class AuditFolder:
 
     @cached_property
     def judged(self) -> Judged:
-        """What the verdict was computed from, or an error if the folder has none."""
+        """Read the evidence of the verdict, or raise an error if the folder has none."""
         return Judged.read(self.folder)
 
     def findings(self) -> Findings:

@@ -1,4 +1,4 @@
-"""What a verdict is computed from, kept in `evidence.parquet`: enough for new answers.
+"""The evidence of a verdict, kept in `evidence.parquet`: enough for new answers.
 
 Columns, in the order of the source: the given label, the evidence on it, the group of identical
 samples with other labels (−1 for none), whether the label was held out, and the label before errors
@@ -31,7 +31,7 @@ _COLUMNS = ("log_odds", "rival", "rival_share", "abstention")
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What a verdict is computed from, without the samples."""
+    """The evidence of a verdict, without the samples."""
 
     evidence: Evidence
     given: npt.NDArray[np.int64]

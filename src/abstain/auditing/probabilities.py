@@ -59,7 +59,7 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
 
 
 def _order(columns: list[str], classes: tuple[str, ...]) -> list[int]:
-    """Where each class stands among columns; their order counts where they do not name classes.
+    """Find the column of each class; columns that do not name classes are taken in their order.
 
     >>> _order(["dog", "cat"], ("cat", "dog")), _order(["p0", "p1"], ("cat", "dog"))
     ([1, 0], [0, 1])

@@ -65,13 +65,13 @@ class Audit:
     run: Run | None
     """The training without model and data; None where probabilities were given."""
     held_out: HeldOut | None
-    """How many held-out labels the model predicted, where labels were held out."""
+    """Number of held-out labels that the model predicted, where labels were held out."""
     sources: Mapping[str, Any]
-    """Where the data came from, in plain values; None in place of data in memory."""
+    """Sources of the data, in plain values; None in place of data in memory."""
     seconds: float
     folder: Path | None
     answers: Answers = field(default_factory=Answers)
-    """What reviewers answered so far."""
+    """The answers of reviewers so far."""
     is_planted: bool = False
     """Whether errors were planted on purpose: only then true labels may be looked at."""
     ran: "Trained | None" = None
@@ -79,7 +79,7 @@ class Audit:
     test: LabeledData | None = None
     """The test set as a person sees it, where there is one in memory."""
     checks: Checks | None = None
-    """What else was found: duplicates, outliers, faulty images, …."""
+    """Other issues of the data: duplicates, outliers, faulty images, …."""
 
     @classmethod
     def read(cls, folder: AuditFolder, data: LabeledData | None = None) -> "Audit":
@@ -147,7 +147,7 @@ class Audit:
 
     @property
     def confidence(self) -> float:
-        """How often such an interval of the noise rate covers."""
+        """Coverage of the interval of the noise rate."""
         return self.findings.confidence
 
     @property
@@ -219,7 +219,7 @@ class Audit:
 
     @cached_property
     def data(self) -> LabeledData:
-        """What was audited, as a person sees it; loaded when asked for, if it is not in memory."""
+        """The audited data as a person sees it; loaded on first use, if it is not in memory."""
         absent = self.labels.inputs
         return absent.load(self.labels) if isinstance(absent, Absent) else self.labels
 
@@ -263,17 +263,17 @@ class Audit:
 
     @property
     def flagged(self) -> int:
-        """How many labels should be looked at."""
+        """Number of flagged labels."""
         return self.findings.flagged
 
     @property
     def caution(self) -> str | None:
-        """What the noise rate rests on, and what would make it certain; None once measured."""
+        """The limits of the noise rate, and the remedy; None once it is measured."""
         return caution_of(self)
 
     @property
     def budget(self) -> int:
-        """How many of the worst labels the expectation in the summary is for."""
+        """Number of worst labels that the expectation in the summary is for."""
         return min(BUDGET, self.verdict.to_check)
 
     @property
@@ -294,7 +294,7 @@ class Audit:
 
     @cached_property
     def detection(self) -> Detection | None:
-        """How right the verdict is about the labels that nobody has looked at.
+        """Measure the verdict on the labels that nobody has looked at.
 
         It is known only for errors planted on purpose.
         """

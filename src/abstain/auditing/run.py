@@ -39,7 +39,7 @@ class Run:
 
     @cached_property
     def history(self) -> History:
-        """What happened, per step and per epoch."""
+        """The figures of the training, per step and per epoch."""
         return self.read_history()
 
     @classmethod

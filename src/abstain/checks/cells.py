@@ -15,7 +15,7 @@ _SIZE = 128
 _ASKED = 80
 """Cells that are nearest to a row, of which the rows are compared with it."""
 _ROUNDS, _FITTED = 3, 16
-"""Of k-means, and rows per cell by which it is fitted."""
+"""Rounds of k-means, and rows per cell by which it is fitted."""
 _AT_ONCE = 1 << 19
 PRODUCTS = {"cpu": 1 << 23, "cuda": 1 << 29}
 _GATHERED = {"cpu": 1 << 20, "cuda": 1 << 28}
@@ -110,7 +110,7 @@ class _Best:
         self.nearness = torch.full((size, k), -torch.inf, device=device)
         self.index = torch.zeros((size, k), dtype=torch.int64, device=device)
         self.least = torch.full((size,), -torch.inf, device=device)
-        """What another one must exceed to be among them."""
+        """The similarity that another row must exceed to be among them."""
 
     def take(self, rows: Tensor, others: Tensor, nearness: Tensor, least: Tensor) -> None:
         """Others (columns) that some rows have met, and how near; only above the least counts."""

@@ -46,7 +46,7 @@ class Checks:
     """The result of all checks: columns by sample, and checks that were skipped."""
 
     columns: Mapping[str, npt.NDArray[Any]] = field(repr=False)
-    """By name, (N,) each: `is_NAME_issue`, `NAME_score` and what belongs to them."""
+    """Columns by name, (N,) each: `is_NAME_issue`, `NAME_score` and what belongs to them."""
     skipped: Mapping[str, str]
     """Checks that could not be made, or not in full, and why."""
     giveaways: tuple[Giveaway, ...] = ()

@@ -5,7 +5,7 @@ import numpy as np
 from abstain.checks.rules import Ints, Issues
 
 RARE = 0.1
-"""Of an even share."""
+"""A class is rare below this part of an even share."""
 
 
 def class_imbalance(given: Ints) -> Issues:

@@ -13,8 +13,8 @@ from abstain.checks.rules import Ints, Issues, Mask, below
 NEAR = 0.5
 """A pair is near where its distance is below this part of that to the tenth neighbour, at most."""
 _DENSEST = 0.25
-"""Of the usual distance to the tenth neighbour, which is taken at least: among eleven copies that
-distance is about 0, and they would not be near each other by it."""
+"""Least distance to the tenth neighbour that is used, as a part of the usual one: among eleven
+copies that distance is about 0, and by it they would not be near each other."""
 _FAR = 1e9
 
 

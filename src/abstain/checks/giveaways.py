@@ -13,14 +13,14 @@ from abstain.data.inputs import take
 from abstain.support.optional import require
 
 GIVEN_AWAY = 0.95
-"""Of the errors of a guess by the commonest class, the part that one column avoids."""
+"""Part of the errors of the commonest-class guess that a column must avoid to be an issue."""
 _ROWS = 4_000
 """Samples that are looked at: half of them teach, the others test."""
 _LEAF = 5
 """Samples in a leaf at least: a number for each customer must not pass for a rule."""
 
 _ROUGHLY = 0.5
-"""What a column must avoid by its nearest values, to be looked at by a tree."""
+"""Part of those errors that a column must avoid by its nearest values, to be tried with a tree."""
 _COLUMNS = 256
 """At a time."""
 
@@ -31,7 +31,7 @@ class Giveaway:
 
     column: str
     skill: float
-    """Of the errors of a guess by the commonest class, the part that the column avoids."""
+    """Part of the errors of the commonest-class guess that the column avoids."""
 
 
 def giveaways(

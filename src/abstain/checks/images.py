@@ -20,7 +20,7 @@ _SIDE = 256
 _BRIGHT = 0.99
 """Quantile of the pixels: of a photo that is not dark, the brightest are bright."""
 _LEVELS = 32
-"""Of grey, by which information is measured."""
+"""Levels of grey, by which information is measured."""
 _BATCH, _FILES = 256, 32
 """Images in memory that are measured at once, and others, which may be larger."""
 
@@ -30,7 +30,7 @@ class Measures:
     """Measures of each of N images; NaN where an image is missing."""
 
     brightness: Floats
-    """Of the brightest hundredth of the pixels, from 0 to 1."""
+    """Brightness of the brightest hundredth of the pixels, from 0 to 1."""
     sharpness: Floats
     """Spread of the Laplacian over that of the pixels, so that low contrast is not blur.
 

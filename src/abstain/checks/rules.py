@@ -11,7 +11,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FRACTION = 1 / 3
-"""What is a third of the usual, or three times as much, is an issue."""
+"""A third of the usual, or three times as much, is an issue."""
 _FENCE = 1 / 0.37 - 1
 """Interquartile ranges above a quartile, as in cleanlab's Datalab."""
 

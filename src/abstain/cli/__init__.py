@@ -1,4 +1,9 @@
-"""The command line: parse, call, print. A file per command; each imports its work when it runs."""
+"""The command line: parse, call, print.
+
+Goes in: the words of a command. Comes out: what a person reads, files, and an exit code: 2 where
+the user has to change something. Begin with audit.py: there is a file for each command, which
+imports its work when it runs; options.py has the options that commands share.
+"""
 
 import sys
 from collections.abc import Callable

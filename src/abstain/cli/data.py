@@ -119,7 +119,7 @@ def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
 
 
 def _bytes(inputs: object) -> int:
-    """What inputs take in memory: of a tensor exactly, of texts by their letters."""
+    """Bytes of inputs in memory: of a tensor exactly, of texts by their letters."""
     if isinstance(inputs, list):
         return sum(len(text) for text in inputs)
     return int(getattr(inputs, "nbytes", 0))

@@ -210,7 +210,7 @@ def predict(
 
 
 def _place(output: Path | None, force: bool, source: str, calibrate: str | None) -> Path:
-    """Where to write; a file that nobody named is not replaced, and no source ever is."""
+    """Choose the file to write; one that nobody named is not replaced, and no source ever is."""
     place = output or _DEFAULT
     if output is None and place.exists() and not force:
         raise AbstainError(
@@ -251,7 +251,7 @@ def _summary(predictions: "Predictions") -> dict[str, Any]:
 
 
 def _lines(predictions: "Predictions", confidence: float) -> list[str]:
-    """What was done, for a person."""
+    """Summarise the predictions for a person."""
     held = predictions.calibration
     line = (
         f"{int(predictions.answered.sum()):,} of {many(len(predictions), 'sample')} answered "
@@ -276,7 +276,7 @@ def _lines(predictions: "Predictions", confidence: float) -> list[str]:
 
 
 def _notes(predictions: "Predictions", max_risk: float | None, confidence: float) -> list[str]:
-    """What a person should know before using the answers."""
+    """List the cautions to read before using the answers."""
     notes = []
     if predictions.skipped:
         notes.append(f"left out as unreadable: {many(len(predictions.skipped), 'sample')}")

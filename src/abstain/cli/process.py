@@ -55,7 +55,7 @@ def is_main_process() -> bool:
 
 
 def this_program() -> str:
-    """What starts this program in the same way from a shell: not all have `abstain` on the path.
+    """The shell words that start this program in the same way; `abstain` may not be on the path.
 
     Several processes on one machine that torchrun started are started by it again.
     """

@@ -1,4 +1,4 @@
-"""What the commands that train have in common: interruptions, processes, folders, dry runs."""
+"""Shared parts of the commands that train: interruptions, processes, folders, dry runs."""
 
 import json
 import signal
@@ -70,7 +70,7 @@ def show_plan(
     *,
     as_json: bool,
 ) -> None:
-    """What would be run, with everything filled in from the data."""
+    """Show what would be run, with everything filled in from the data."""
     import torch
 
     from abstain.data import fit_encoder

@@ -22,7 +22,7 @@ THIN_MARGIN = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What theory predicts for a run; losses are in nats, None where there is no such value."""
+    """Predictions of theory for a run; losses are in nats, None where there is no such value."""
 
     rate: float
     payoff: float
@@ -44,7 +44,7 @@ class Outlook:
 
     @property
     def advice(self) -> str | None:
-        """What to do about a stop that does not work, or hardly does."""
+        """Suggest a remedy for a stop that does not work, or hardly does."""
         if self.payoffs is None:
             return f"The stop cannot work: {_hopeless(self.rate, self.classes, self.noise)}."
         low, high = self.payoffs

@@ -102,7 +102,7 @@ def _sit(session: "Session", within: float, most: int) -> bool:
 
 
 def _explained(session: "Session", keys: list[str] | None) -> Text:
-    """How to answer."""
+    """Explain how to answer."""
     text = Text("Which class is it? The label as given is not shown, so that it does not lead.\n")
     if keys:
         pairs = zip(keys, session.classes, strict=True)
@@ -152,7 +152,7 @@ def _line() -> str | None:
 
 
 def _standing(said: str, findings: "Findings") -> Text:
-    """What was answered, and the rate so far, in a line."""
+    """The last answer and the rate so far, in a line."""
     from abstain.report.numbers import rough, rough_interval
 
     verified, rate = findings.verified, findings.rate

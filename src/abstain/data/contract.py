@@ -71,7 +71,7 @@ class LabeledData:
     unknown: tuple[str, ...] = ()
     """Columns with categories that the training did not have, with these; they count as missing."""
     texts: Mapping[str, Inputs] = field(default_factory=dict)
-    """Of a table, its columns of free text beside those of the inputs: a text for each sample.
+    """A table's columns of free text beside those of the inputs: a text for each sample.
 
     It is empty where the table has none.
     """

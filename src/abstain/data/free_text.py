@@ -4,7 +4,7 @@ from collections.abc import Collection
 from unicodedata import east_asian_width
 
 _MOST_CATEGORIES = 256
-"""Of one column: each becomes an input of the network."""
+"""Most categories of one column: each becomes an input of the network."""
 _SENTENCE = 3
 """Words of a free text, at least. A name or a code has fewer."""
 

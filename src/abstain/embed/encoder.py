@@ -35,7 +35,7 @@ class BackboneEncoder(Encoder):
     reason: str = ""
     """Why this backbone."""
     embedding: Embedding | None = field(default=None, compare=False, repr=False)
-    """Of the training data, to be handed on."""
+    """Embedding of the training data, to be handed on."""
 
     @classmethod
     def fit(cls, data: LabeledData, backbone: Backbone, *, reason: str = "") -> "BackboneEncoder":
@@ -135,4 +135,4 @@ _ENCODERS: dict[str, type[BackboneEncoder | JoinedEncoder | FineTuningEncoder]] 
     "joined": JoinedEncoder,
     "finetuning": FineTuningEncoder,
 }
-"""By what `about` calls them."""
+"""Encoders by the kind that is saved with them."""

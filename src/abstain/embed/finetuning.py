@@ -74,7 +74,7 @@ class FineTuningEncoder(Encoder):
     reason: str = ""
     """Why this backbone."""
     rate: ClassVar[float]
-    """Of learning, for the backbone, as a share of that of the new layer."""
+    """Learning rate of the backbone, as a share of that of the new layer."""
 
     @staticmethod
     def fit(data: LabeledData, backbone: Backbone, *, reason: str = "") -> "FineTuningEncoder":

@@ -31,11 +31,11 @@ class JoinedEncoder(Encoder):
     numbers: TableEncoder | None
     """None where no column of numbers or categories holds a value."""
     texts: Mapping[str, TableEncoder]
-    """Of each column of texts, mean and spread of its features."""
+    """Mean and spread of the features of each column of texts."""
     reason: str = ""
     """Why this backbone."""
     embeddings: Mapping[str, Embedding] = field(default_factory=dict, compare=False, repr=False)
-    """Of each column of texts of the training data, to be handed on."""
+    """Embedding of each column of texts of the training data, to be handed on."""
     kind: Kind = "table"
 
     @classmethod

@@ -15,9 +15,9 @@ from abstain.data import Inputs
 from abstain.data.inputs import rows_at
 
 _STRENGTHS = [10 ** (x / 2) for x in range(-6, 9)]
-"""Of the ridge, relative to the mean eigenvalue of the kernel."""
+"""Strengths of the ridge, relative to the mean eigenvalue of the kernel."""
 _SHARPNESSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-"""By which predictions are multiplied before the softmax."""
+"""Factors by which predictions are multiplied before the softmax."""
 _SPREAD = 1e-6  # of a column that is the same for all samples
 _RANK = 1e-10  # smallest eigenvalue that counts, relative to the largest
 

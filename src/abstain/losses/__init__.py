@@ -1,5 +1,7 @@
 """Losses that let a model abstain from a label instead of memorising it.
 
+Goes in: logits and labels. Comes out: a loss per sample, or reduced. Begin with gamblers.py.
+
 `gamblers.py` is the loss of the paper, `payoff.py` the rules that set its payoff, `robust.py` two
 relatives on plain logits, `outputs.py` reads the m+1 outputs, `kernels.py` the arithmetic and
 `combine.py` what all of them share with `torch.nn.CrossEntropyLoss`.

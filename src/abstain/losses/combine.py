@@ -1,4 +1,4 @@
-"""What `torch.nn.CrossEntropyLoss` takes, for any loss that is a function of the class.
+"""The arguments of `torch.nn.CrossEntropyLoss`, for any loss that is a function of the class.
 
 Targets as class indices or class probabilities, class weights, an index to ignore, label smoothing
 and a reduction: each loss defines only what one class costs, and `combine` does the rest.

@@ -1,7 +1,8 @@
 """Networks with one output for each class and one more, the last, for abstention.
 
-`build_model` makes one by name, `default_model` names one for a kind of data, and
-`with_abstention` widens any torch classifier.
+Goes in: a name, or any torch classifier, and the shape of inputs. Comes out: a module with m + 1
+outputs. Begin with `build_model` in build.py; `default_model` in default.py names one for a kind of
+data, and `with_abstention` in abstention.py widens any torch classifier.
 """
 
 from abstain.models.abstention import with_abstention

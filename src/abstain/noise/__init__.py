@@ -1,5 +1,8 @@
 """Wrong labels, planted on purpose: transition matrices, drawing from them, a record of the flips.
 
+Goes in: true labels, a kind of noise and a rate. Comes out: given labels, and a `NoiseManifest` of
+the flips. Begin with `plant` in manifest.py; matrices.py has the kinds of noise.
+
 Everywhere ``T[i, j] = P(given = j | true = i)``, so rows sum to 1. A *rate* is a share of labels;
 each kind of noise defines which share.
 

@@ -39,7 +39,7 @@ class FinishedRun:
     encoder: Encoder
     classes: tuple[str, ...]
     sources: Mapping[str, Any]
-    """What it was trained on, and with which options that was read."""
+    """Sources that it was trained on, and the options by which they were read."""
     device: torch.device
 
     @classmethod

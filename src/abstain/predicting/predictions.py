@@ -1,4 +1,4 @@
-"""What a model predicts, as a table that can be evaluated and written: `Predictions`."""
+"""`Predictions`: a table of predictions that can be evaluated and written."""
 
 import os
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from abstain.support.files import publish
 from abstain.support.optional import require
 
 ScoreName: TypeAlias = Literal["abstention", "softmax", "margin"]
-"""By what a model's willingness to answer is judged: little abstention, a likely class, or a class
-much likelier than the next. Not abstention by default: a model of wrong labels learns to keep
+"""Score of a model's willingness to answer: little abstention, a likely class, or a class much
+likelier than the next. Not abstention by default: a model of wrong labels learns to keep
 almost everything in reserve, and what is left separates hard samples from easy ones worse."""
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -26,7 +26,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What a model predicts for each sample, and where it abstains."""
+    """The prediction for each sample, and whether the model abstains."""
 
     ids: tuple[str, ...]
     classes: tuple[str, ...]
@@ -43,7 +43,7 @@ class Predictions:
     skipped: tuple[str, ...] = ()
     """Ids that could not be read and were left out on request."""
     calibration: RiskThreshold | None = None
-    """Where a risk is guaranteed: the threshold, and the evidence for it."""
+    """The threshold that guarantees a risk, and the evidence for it; None without a guarantee."""
 
     def __len__(self) -> int:
         return len(self.ids)

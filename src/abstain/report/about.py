@@ -1,4 +1,4 @@
-"""What was done, so that it can be done again; and what to do next."""
+"""Describe an audit so that it can be repeated, and suggest the next commands."""
 
 from pathlib import Path
 from shlex import quote

@@ -96,7 +96,7 @@ class Drawing:
     """A plot in units of its frame."""
 
     about: str
-    """What it shows, for those who cannot see it."""
+    """Description for those who cannot see the chart."""
     x_label: str
     levels: list[Tick]
     ticks: list[Tick]

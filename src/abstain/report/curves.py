@@ -28,7 +28,7 @@ class Plot:
 
 
 def scores(audit: Audit) -> list[Plot]:
-    """How the scores fall."""
+    """Plot the distribution of the scores."""
     verdict = audit.verdict
     return [
         Plot(
@@ -96,7 +96,7 @@ def training(audit: Audit) -> list[Plot]:
 
 
 def warm_up_epochs(run: Run) -> int:
-    """How many epochs were cross-entropy.
+    """Count the epochs of cross-entropy.
 
     A warm-up that ends by itself is evaluated on held-out labels as long as it goes on; afterwards
     these are trained on, and no longer evaluated by themselves.
@@ -121,7 +121,7 @@ def _column(
 
 
 def predicted_plateau(audit: Audit) -> Mark | None:
-    """Where theory predicts the loss to settle while no label is memorised.
+    """Predict the loss at which training settles while no label is memorised.
 
     By the rate given to the stop, else by the estimated transition matrix. A payoff that is not
     fixed predicts nothing; but cross-entropy is the gambler's loss at an infinite one, and its

@@ -1,4 +1,4 @@
-"""What else was found: how many samples have which fault, with a few of them to look at."""
+"""The other issues of the data: samples per issue, with a few of them to look at."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from abstain.showing.samples import Samples, Shown
 _SHOWN = {"image": 8, "text": 4, "table": 0}
 _PAIRS = 6
 _IN_SETS = ("near_duplicate", "conflicting_duplicate")
-"""Of which each is shown beside another one of its set."""
+"""Issues of which each sample is shown beside another one of its set."""
 _WORDS = {
     "near_duplicate": "near duplicates",
     "conflicting_duplicate": "near duplicates with different labels",

@@ -46,7 +46,7 @@ class Group:
 
 
 def worst_labels(audit: Audit) -> Flagged | None:
-    """What to look at first; nothing where all labels were reviewed."""
+    """List the worst labels; None where all labels were reviewed."""
     if audit.is_known:
         return None
     flagged = audit.verdict.is_label_issue

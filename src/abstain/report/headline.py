@@ -15,7 +15,7 @@ _OPEN = 0.2
 
 @dataclass(frozen=True)
 class Caution:
-    """What to know before one believes the estimate, and the command that measures the rate."""
+    """The limits of the estimate, and the command that measures the rate."""
 
     words: list[str]
     """The text in pieces; those that begin with `--` are options."""
@@ -33,10 +33,10 @@ class Planted:
 
 @dataclass(frozen=True)
 class Headline:
-    """How many labels are wrong, how sure that is, and how far a reviewer's hour will go."""
+    """The number of wrong labels, its uncertainty, and the gain of an hour of review."""
 
     top: float
-    """Where the scale of the noise rate ends."""
+    """End of the scale of the noise rate."""
     rate: str
     """The noise rate: its interval, as the middle of a wide one says little."""
     likely: str
@@ -50,7 +50,7 @@ class Headline:
 
 
 def headline(audit: Audit) -> Headline:
-    """What the top of the page shows."""
+    """Compute the figures at the top of the page."""
     return Headline(
         top=next((edge for edge in _TOPS if audit.noise_rate.high <= 0.95 * edge), 1.0),
         rate=rate_in_words(audit.findings),

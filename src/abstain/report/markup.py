@@ -16,7 +16,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 
 @cache
 def environment() -> Environment:
-    """Where templates are found, and what they can call.
+    """Set up the templates, and the functions that they can call.
 
     >>> text = environment().from_string("<p>{{ text }}</p>")
     >>> text.render(text="</script><img src=x onerror=alert(1)>")

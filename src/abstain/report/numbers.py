@@ -23,7 +23,7 @@ def percent(share: float, decimals: int | None = None) -> str:
 
 
 def width(share: float) -> str:
-    """How wide a share is drawn, of the room that it has.
+    """Width of the bar of a share.
 
     >>> width(0.25), width(1.2)
     ('25.00%', '100.00%')

@@ -75,7 +75,7 @@ def render(audit: Audit) -> str:
 
 
 def style_sheet() -> str:
-    """How all pages look."""
+    """Read the style sheet of all pages."""
     return resources.files("abstain.report").joinpath("style.css").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""How far a review goes, which class is taken for which, and the noise rate of each class."""
+"""Tables of the report: review budgets, confused pairs, and the noise rate of each class."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ _SHADES = 9
 
 @dataclass(frozen=True)
 class Budget:
-    """What to expect of looking at so many labels, the worst first."""
+    """The expected result of reviewing a number of labels, the worst first."""
 
     budget: int
     expected: Interval
     """Wrong labels among them."""
     share: Interval
     wrong: int | None
-    """How many really are wrong, where errors were planted."""
+    """Number that really are wrong, where errors were planted."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class ClassTable:
     rows: list[ClassRow]
     left_out: int
     top: float
-    """Where the scale of the noise rates ends."""
+    """End of the scale of the noise rates."""
 
 
 def review(audit: Audit) -> list[Budget]:
-    """What to expect of looking at more and more labels; nothing where all were reviewed."""
+    """Compute the budgets of a review; none where all labels were reviewed."""
     if audit.is_known:
         return []
     planted = audit.planted

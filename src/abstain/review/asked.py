@@ -108,7 +108,7 @@ def person_of(value: object) -> str:
 
 
 def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """How decisions came about."""
+    """Check the mode of decisions."""
     mode = body.get("mode", "fix")
     if mode not in _MODES:
         raise AbstainError(
@@ -118,7 +118,7 @@ def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
 
 
 class Answers(NamedTuple):
-    """What was decided, by row."""
+    """The decisions of a request, by row."""
 
     answers: dict[int, Answer]
     seconds: dict[int, float]

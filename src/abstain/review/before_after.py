@@ -72,13 +72,13 @@ class Comparison:
     kind: str
     lines: list[Line]
     decided: dict[str, int]
-    """How many labels were changed, kept, dropped, left unsure."""
+    """Number of labels that were changed, kept, dropped, left unsure."""
     people: list[str]
     agreements: list[Agreement]
     disputes: int
     examples: list[Example]
     caution: str
-    """What makes the comparison doubtful, if anything."""
+    """Caution about the comparison; empty if there is none."""
 
 
 def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
@@ -195,7 +195,7 @@ def compare(
 
 
 def _caution(before: AuditFolder, after: AuditFolder, expected: int) -> str:
-    """What makes the comparison doubtful: other labels, another training."""
+    """Say what makes the comparison doubtful: other labels, another training."""
     got, words = int(after.summary["samples"]), []
     if got != expected:
         words.append(
@@ -249,7 +249,7 @@ def _examples(standing: Standing, found: Corrected, data: LabeledData | None) ->
 
 
 def _true_labels(standing: Standing) -> npt.NDArray[np.int64] | None:
-    """Where errors were planted, the labels before."""
+    """The labels before errors were planted; None where none were."""
     return standing.audit.judged.true
 
 

@@ -1,4 +1,4 @@
-"""What a log of decisions means: what holds of each label, who agrees, what is in dispute."""
+"""The meaning of a log of decisions: the answer to each label, agreement, disputes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -11,8 +11,8 @@ from abstain.auditing.answers import Answer as Answer
 Mode: TypeAlias = Literal[
     "fix", "verify", "verify-seen", "second", "settle", "file", "note", "undo"
 ]
-"""How a decision came about: worst first; for the random sample, blind or after a look at what the
-audit says; as a second opinion; to settle a dispute; from a file; a note alone; an undo."""
+"""Mode of a decision: worst first; for the random sample, blind or after a look at what the audit
+says; as a second opinion; to settle a dispute; from a file; a note alone; an undo."""
 VERIFYING = ("verify", "verify-seen")
 
 
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How far two people agree where both judged a label."""
+    """The agreement of two people on the labels that both judged."""
 
     people: tuple[str, str]
     both: int
@@ -62,7 +62,7 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 @dataclass
 class Decisions:
-    """What holds now, by the log."""
+    """The decisions in force, by the log."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
     undone: set[int] = field(default_factory=set)
@@ -110,13 +110,13 @@ class Decisions:
         return None
 
     def answer(self, id_: str) -> Answer | None:
-        """What holds of a label."""
+        """The answer in force for a label."""
         entry = self.standing(id_)
         return None if entry is None else entry.after
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """What holds of each label, by id; to skip a label is none."""
+        """Answers in force, by id of the label; to skip a label is none."""
         held = {id_: self.answer(id_) for id_ in self.ids}
         return {id_: x for id_, x in held.items() if x is not None and x.kind != "skip"}
 
@@ -169,7 +169,7 @@ class Decisions:
         return found
 
     def agreements(self) -> list[Agreement]:
-        """Of every two people who judged the same labels; not counted is who settled a dispute."""
+        """Measure each pair of people on labels that both answered, without settled disputes."""
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for id_ in self.ids:
             judged = {
@@ -191,5 +191,5 @@ class Decisions:
 
 
 def whose(decisions: Decisions, entry: Entry) -> str | None:
-    """Of an undo, who had made the entry that it undoes; None of all others."""
+    """Who made the entry that an undo takes back; None for all other entries."""
     return None if entry.undoes is None else decisions.entries[entry.undoes].who

@@ -1,4 +1,4 @@
-"""What the page offers to take away: the corrected labels, a set to train on, and the log.
+"""Downloads of the page: the corrected labels, a set to train on, and the log.
 
 Each is written into `exports/` of the audit's folder, where the paths in it are right, and sent
 from there.
@@ -52,6 +52,6 @@ def write_download(session: Session, what: str, address: str) -> Path:
 
 
 def offered(audit: "AuditFolder") -> list[str]:
-    """What can be had of an audit: of data in memory there is no source to correct."""
+    """List the downloads of an audit: of data in memory there is no source to correct."""
     in_memory = audit.summary["sources"]["train"] is None
     return [what for what in get_args(What) if not (in_memory and what == "cleaned")]

@@ -1,4 +1,4 @@
-"""What an audit found besides wrong labels, for the same queue: kept, dropped, or relabelled there.
+"""The other issues of an audit, for the same queue: kept, dropped, or relabelled there.
 
 Faults of a whole class or group are not for a person to settle sample by sample, and are left out.
 """

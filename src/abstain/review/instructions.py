@@ -1,4 +1,4 @@
-"""What those who review should know: a Markdown file beside the audit, which the page shows."""
+"""Instructions for reviewers: a Markdown file beside the audit, which the page shows."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ PROPOSALS = 10
 
 
 class Items(Standing):
-    """What holds in a review, with the samples to look at."""
+    """The state of a review, with the samples to look at."""
 
     def __init__(self, audit: AuditFolder, data: LabeledData | None = None) -> None:
         self.shown = Shown(audit, data)
@@ -65,7 +65,7 @@ class Items(Standing):
         }
 
     def _said(self, id_: str) -> list[dict[str, Any]]:
-        """What each person said of a label on which they differ; nothing of any other."""
+        """List what each person answered for a disputed label; nothing for any other."""
         judged, notes = (
             self.store.decisions.by_person(id_),
             self.store.decisions.notes_by(id_),

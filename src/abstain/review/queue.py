@@ -57,10 +57,10 @@ class Ahead:
     """Whether going on pays: wrong labels among the last decisions, and among the next labels."""
 
     last: int
-    """How many of the newest decisions `last_wrong` is out of."""
+    """Number of newest decisions that `last_wrong` is out of."""
     last_wrong: int
     next_wrong: float
-    """How many of the next 50 are expected to be wrong."""
+    """Expected number of wrong labels among the next 50."""
 
     @property
     def pays(self) -> bool:
@@ -126,7 +126,7 @@ class Queue:
 
     @cached_property
     def _rivals(self) -> npt.NDArray[np.float64]:
-        """How often each class is the rival of labels of each, weighted by P(wrong)."""
+        """Count how often each class is the rival of labels of each, weighted by P(wrong)."""
         m = self.num_classes
         seen = self.evidence.rival != UNKNOWN
         place = self.given[seen] * m + self.evidence.rival[seen]
@@ -165,7 +165,7 @@ class Queue:
         return found, left
 
     def held(self, wanted: Filter, who: str) -> int:
-        """How many open labels that match others have before them."""
+        """Count the open labels that match and that others have before them."""
         rows = np.array([row for row in self.leases.rows if self.leases.taken(row, who)], np.int64)
         rows = rows[self.state[rows] == OPEN]
         return int(np.isin(rows, self._matching(wanted)).sum())

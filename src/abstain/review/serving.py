@@ -48,11 +48,11 @@ class Review:
         self._found = found
         self._end = end
         self.folder = folder
-        """Where the decisions are."""
+        """Folder of the decisions."""
         self.address = address
 
     def __repr__(self) -> str:
-        """Where to open it."""
+        """The address of the page."""
         return f"<Review of {self._found.data.name}: {self.address}, decisions in {self.folder}>"
 
     def stop(self) -> None:

@@ -126,7 +126,7 @@ class Session(Items):
             self._take_in()
 
     def about(self) -> dict[str, Any]:
-        """What does not change while it is reviewed."""
+        """Describe the audit: all that does not change during a review."""
         return {
             "review": self.identity,
             "name": self.audit.summary["name"],
@@ -145,7 +145,7 @@ class Session(Items):
         }
 
     def status(self) -> dict[str, Any]:
-        """What is always in sight."""
+        """The figures that are always in sight."""
         return {
             **self._figures,
             **vars(self._ahead),
@@ -278,7 +278,7 @@ class Session(Items):
         return self._after(entries, unseen_by)
 
     def _marks(self, answers: Mapping[int, Answer], versions: Mapping[int, str]) -> dict[int, Mark]:
-        """By what to know each sample again, by row; or an error that names what cannot be decided.
+        """Fingerprint each sample, by row; raise an error that names what cannot be decided.
 
         Whoever skips a sample has decided nothing of it.
         """

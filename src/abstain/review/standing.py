@@ -1,4 +1,4 @@
-"""What holds in a review: the labels, the log of decisions on them, and what these say together.
+"""The state of a review: the labels, the log of decisions on them, and the findings from both.
 
 It needs no samples, so that whoever compares audits can ask it, too.
 """
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def findings(self) -> Findings:
-        """What the decisions say of all labels."""
+        """The findings with all decisions applied."""
         return self._findings
 
     def close(self) -> None:
@@ -95,13 +95,13 @@ class Standing:
         self._computed = seen
 
     def _decided_by(self) -> dict[str, int]:
-        """How many labels each person decided, as it holds now."""
+        """Count the labels that each person decided, by the decisions in force."""
         decisions = self.store.decisions
         held = (decisions.standing(id_) for id_ in decisions.ids)
         return Counter(x.who for x in held if x is not None and x.after and x.after.is_judgement)
 
     def _newest(self) -> list[bool]:
-        """Of the newest decisions, worst first, whether they found a wrong label."""
+        """Whether each of the newest decisions, worst first, found a wrong label."""
         decisions = self.store.decisions
         found = (
             self._is_wrong(entry)

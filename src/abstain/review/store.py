@@ -153,7 +153,7 @@ class Store:
         return known
 
     def about(self, name: str) -> str | None:
-        """What was kept under a name."""
+        """Read a value that was kept under a name."""
         found = self._connection.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
@@ -274,7 +274,7 @@ class Store:
             return self._of(request)
 
     def _without(self, entry: Entry) -> Answer | None:
-        """What holds of a label once an entry does not."""
+        """The answer for a label once an entry is taken back."""
         undone = (self.decisions.undone | {entry.seq}) - {entry.undoes}
         left = self.decisions.standing(entry.id, undone)
         return None if left is None else left.after
@@ -325,7 +325,7 @@ class Store:
         )
 
     def seen(self) -> dict[str, Mark]:
-        """By what to know each sample again that was decided on, by id.
+        """Fingerprints of the samples that were decided on, by id.
 
         Earlier versions wrote an empty mark for a file that could not be read; that is none.
         """

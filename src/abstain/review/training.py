@@ -28,7 +28,7 @@ class Retraining:
         return self._thread is not None and self._thread.is_alive()
 
     def status(self) -> dict[str, Any]:
-        """Where it stands."""
+        """The state of the training."""
         return {"running": self.running, "step": self._step, "trouble": self._trouble}
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ def again_folders(folder: Path) -> list[Path]:
 
 
 def next_folder(folder: Path) -> Path:
-    """Where the next one goes."""
+    """Name the folder of the next training."""
     taken = [int(path.name.removeprefix("again-")) for path in folder.glob("again-*")]
     return folder / f"again-{max(taken, default=0) + 1}"
 

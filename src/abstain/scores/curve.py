@@ -59,7 +59,7 @@ class Learnt:
     log_slope: float
     """Log of how fast these log odds fall with the evidence."""
     memorised: float
-    """How much they rise where the model memorised labels."""
+    """Increase where the model memorised labels."""
     level_spread: float
     """Standard deviation over data sets of these log odds, where the evidence is 0."""
     wander: float
@@ -90,7 +90,7 @@ class Curve:
     by how frequent they are. Without any answer there are no rows.
     """
     pairs: int
-    """How many of the rows are of pairs of which labels were reviewed."""
+    """Number of the rows that are of pairs with reviewed labels."""
     places: Labels
     """(N,) in which row the pair of each label is."""
     nodes: Labels
@@ -207,7 +207,7 @@ def fit_curve(
 def _rows_of(
     pair: Labels, seen: npt.NDArray[np.bool_], rows: Labels, least: float
 ) -> tuple[Labels, Doubles, int]:
-    """Where the pair of each label stands among the deviations, and what each of these hears.
+    """Number the pair of each label among the deviations, and weigh the answers for each of these.
 
     Of a pair, its own answers count fully. Others, and the ballast, count four times as much as
     its share of the labels, and at least as much as all other pairs together tell of it: so one
@@ -226,7 +226,7 @@ def _rows_of(
 
 
 def _numbered(pair: Labels) -> tuple[int, Labels]:
-    """How many pairs there may be, and a number below that for each label."""
+    """Number the pairs: how many there may be, and a number below that for each label."""
     if pair.min() >= 0 and pair.max() < 4 * len(pair):
         return int(pair.max()) + 1, pair
     pairs, number = np.unique(pair, return_inverse=True)

@@ -1,4 +1,4 @@
-"""How well wrong labels were found, where the true labels are known: planted errors, benchmarks."""
+"""Measures of detection, where the true labels are known: planted errors, benchmarks."""
 
 from dataclasses import asdict, dataclass
 
@@ -13,7 +13,7 @@ class Detection:
     """Scores and flags against the truth; NaN where there is nothing to divide by."""
 
     wrong: int
-    """How many labels are wrong."""
+    """Number of wrong labels."""
     rate: float
     """The noise rate."""
     auroc: float

@@ -23,7 +23,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 UNKNOWN = -1
 """The rival of a sample that was never seen."""
 SUM_OFF_BY = 0.05
-"""How far from 1 the sum of probabilities may be: naive Bayes in float32 is off by 0.01."""
+"""Largest error of a sum of probabilities: naive Bayes in float32 is off by 0.01."""
 _ROWS_AT_ONCE = 2**16
 # Added to both disagreement rates, as the ratio of two tiny rates is mostly chance.
 _RATE_FLOOR = 0.05
@@ -31,7 +31,7 @@ _RATE_FLOOR = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known of each of N labels before any of them is judged."""
+    """The evidence on each of N labels before any of them is judged."""
 
     log_odds: Floats = field(repr=False)
     """(N,) log odds of the given label against its rival; NaN if never seen."""

@@ -29,7 +29,7 @@ class HeldOut:
 
     @property
     def standard_error(self) -> float:
-        """Of both shares, with one right and one wrong prediction added, so that it is never 0."""
+        """Standard error of both shares, never 0: one right and one wrong prediction are added."""
         samples = len(self.rows)
         share = (self.accuracy * samples + 1) / (samples + 2)
         return math.sqrt(share * (1 - share) / samples)

@@ -185,12 +185,12 @@ class Ledger:
 
     @property
     def visits(self) -> Tensor:
-        """How often each sample was seen."""
+        """Number of times that each sample was seen."""
         return self._sums[:, _VISITS] // _UNITS
 
     @property
     def wrong(self) -> Tensor:
-        """How often another class than the given one was predicted."""
+        """Number of times that another class than the given one was predicted."""
         return self._sums[:, _WRONG] // _UNITS
 
     @property

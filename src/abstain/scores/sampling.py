@@ -36,7 +36,7 @@ class Sample:
     rows: NDArray[np.int64]
     """The labels drawn, as rows of the population."""
     stratum: NDArray[np.int64]
-    """Of each label drawn; 0 has the lowest P(wrong)."""
+    """Stratum of each label drawn; 0 has the lowest P(wrong)."""
     sizes: NDArray[np.int64]
     """Labels of the population in each stratum."""
 
@@ -194,7 +194,7 @@ def stratified_interval(
 
 
 def wrong_unchecked(rate: Interval, total: int, checked: int, wrong: int) -> Interval:
-    """How many of the labels that nobody checked are wrong.
+    """Estimate the number of wrong labels among those that nobody checked.
 
     The labels checked may be more than the sample, such as those flagged.
 
@@ -220,7 +220,7 @@ def wrong_unchecked(rate: Interval, total: int, checked: int, wrong: int) -> Int
 
 
 def answers_needed(answers: int, total: int) -> int:
-    """How many more answers halve the interval, about: its width goes with √(1/answers − 1/total).
+    """Estimate the answers that halve the interval: its width goes with √(1/answers − 1/total).
 
     Args:
         answers: How many there are.
@@ -235,5 +235,5 @@ def answers_needed(answers: int, total: int) -> int:
 
 
 def _turns(sizes: NDArray[np.int64], size: int) -> int:
-    """How many turns are complete, for all strata with a label left, in a sample of a size."""
+    """Count the turns in a sample of a size that are complete for all strata with a label left."""
     return bisect_right(range(size + 1), size, key=lambda t: int(np.minimum(sizes, t).sum())) - 1

@@ -32,7 +32,7 @@ class RiskCoverage:
 
 @dataclass(frozen=True, kw_only=True)
 class RiskThreshold:
-    """Where to answer so that the risk is bounded, and on what evidence."""
+    """The threshold of answering that bounds the risk, and the evidence for it."""
 
     threshold: float
     """Answer where `willing > threshold`; −inf answers everything, inf nothing."""
@@ -41,7 +41,7 @@ class RiskThreshold:
     wrong: int
     samples: int
     bound: float | None
-    """What the risk does not exceed, with the confidence asked for; None if nothing is answered."""
+    """Upper bound of the risk at the confidence asked for; None if nothing is answered."""
 
     @property
     def coverage(self) -> float:

@@ -1,4 +1,4 @@
-"""What the labels in doubt have in common: identical inputs, pairs of classes, single classes."""
+"""Groups of the labels in doubt: identical inputs, pairs of classes, single classes."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,7 +22,7 @@ class Duplicates:
     """The group of each member, from 0, in the order of their first members."""
 
     def __len__(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.group[-1]) + 1 if len(self.group) else 0
 
     def without(self, rows: Mask) -> "Duplicates":
@@ -39,7 +39,7 @@ class Duplicates:
 
 @dataclass(frozen=True, kw_only=True)
 class PairSummary:
-    """How many labels of one class are taken for another, the commonest pair first."""
+    """Pairs of classes of which one is taken for the other, the commonest first."""
 
     given: Labels
     predicted: Labels

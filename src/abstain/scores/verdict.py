@@ -27,7 +27,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = Mask | npt.NDArray[np.int64] | slice
 
 CONFIDENCE = 0.9
-"""How often intervals from the labels alone should cover; they do on held-out data sets."""
+"""Coverage meant for intervals from the labels alone; they have it on held-out data sets."""
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 _LEAST = 1e-9  # a probability whose log odds are still finite
 _FROM, _WHOLE = 0.1, 0.5  # P(wrong) from which a label is worth a look, and certainly so
@@ -70,7 +70,7 @@ class Verdict:
 
     @cached_property
     def found_wrong(self) -> int:
-        """How many labels reviewers found to be wrong."""
+        """Number of labels that reviewers found to be wrong."""
         return int((self.is_reviewed & (self.reviewed != self.given)).sum())
 
     @cached_property
@@ -141,7 +141,7 @@ class Verdict:
         return self.expected_among(self.is_open)
 
     def expected_wrong(self, budget: int) -> Interval:
-        """How many of the `budget` worst labels that nobody reviewed are expected to be wrong.
+        """Expected number of wrong labels among the `budget` worst that nobody reviewed.
 
         >>> from abstain.scores.evidence import evidence_from_probabilities
         >>> probabilities = [[0.99, 0.01]] * 60 + [[0.01, 0.99]] * 60
@@ -155,7 +155,7 @@ class Verdict:
         return self.expected_among(self.order[:budget])
 
     def expected_among(self, rows: Rows, *, of_a_class: bool = False) -> Interval:
-        """How many of some labels are expected to be wrong.
+        """Expected number of wrong labels among some rows.
 
         The interval allows for the uncertainty of the curve and of the shifts of reviewed pairs,
         and for chance given P(wrong).

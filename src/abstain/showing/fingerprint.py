@@ -18,12 +18,12 @@ CHECKED = 10_000
 
 
 class Mark(NamedTuple):
-    """What a sample is recognised by: a stamp, and the digest of its content."""
+    """The fingerprint of a sample: a stamp, and the digest of its content."""
 
     stamp: str
-    """Of a file: its size and when it was written. As long as that stays, nothing is read."""
+    """Size of a file and when it was written. As long as that stays, nothing is read."""
     digest: str
-    """Of its content."""
+    """Digest of the content."""
 
 
 class SampleFingerprint:

@@ -76,7 +76,7 @@ class Shown:
             raise _other_data(audit)
 
     def content(self, row: int, given: int, proposed: int | None) -> dict[str, Any]:
-        """What is to be seen of a sample, but for pictures, which are fetched by themselves.
+        """Show a sample as JSON, but for pictures, which are fetched by themselves.
 
         Args:
             row: Which sample.
@@ -304,7 +304,7 @@ def _load(audit: AuditFolder) -> LabeledData:
 
 
 def source_of(audit: AuditFolder) -> str:
-    """What was audited, in words."""
+    """Name the audited data, in words."""
     source = audit.summary["sources"]["train"]
     return "the data in memory" if source is None else str(source)
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 SHOWN = 5
-"""How many items an error names before it counts the rest."""
+"""Number of items that an error names before it counts the rest."""
 _LONGEST = 120
 """Characters of an item that it shows: hardly a path is longer, but texts taken for classes are."""
 

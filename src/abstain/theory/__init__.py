@@ -1,5 +1,8 @@
 """Closed forms of the gambler's loss, and their inverses.
 
+Goes in: a noise rate or label probabilities, and a payoff. Comes out: bets, losses and payoffs.
+Begin with `plateau` in plateaus.py; the best bet is in bets.py.
+
 A network that is trained on partly wrong labels first learns what can be learnt, and its loss
 rests on a *plateau* before it starts to memorise. This package computes that plateau.
 

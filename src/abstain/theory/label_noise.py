@@ -35,7 +35,7 @@ def label_distribution(clean_rate: ArrayLike, num_classes: int, noise: str = "sy
 
 
 def rival_classes(num_classes: int, noise: str) -> int:
-    """How many classes share a point's wrong labels; those that share none might not exist."""
+    """Count the classes that share a point's wrong labels; the others might as well not exist."""
     classes = check_num_classes(num_classes)
     if noise not in NOISE_KINDS:
         raise AbstainError(

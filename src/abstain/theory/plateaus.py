@@ -1,4 +1,4 @@
-"""Where the loss rests before a network starts to memorise, and the noise that puts it there."""
+"""The plateau of the loss before a network starts to memorise, and the noise that puts it there."""
 
 from typing import NamedTuple
 

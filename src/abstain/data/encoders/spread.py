@@ -35,7 +35,7 @@ class Spread:
     0 for a column that never varied: no weight was learnt for it.
     """
     missing: Tensor
-    """How many values are missing."""
+    """Number of missing values."""
 
     def is_beyond(self, rows: Tensor) -> Tensor:
         """Mark values beyond the limit of their column."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 READ, UNREADABLE = b"\1", b"\0"
-"""How an answer begins."""
+"""First byte of an answer."""
 
 
 def decode(

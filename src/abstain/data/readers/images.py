@@ -44,7 +44,7 @@ class LazyImages:
     channels: int | None
     resize: tuple[int, int] | None = None
     names: Sequence[str] = ()
-    """What to call each where it cannot be read; by default its number."""
+    """Name of each in errors; its number by default."""
     read: ReadOnce = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
     """The way by which all stages read them; by default nothing is kept in memory."""
 

@@ -20,7 +20,7 @@ _SMALL_IMAGE, _SMALL_INPUT = 64, 160
 _TEXTS = 64
 """Texts that a transformer sees at once."""
 _OVERSHOOT = 0.25
-"""How far images may leave 0 … 1: scaling by splines goes a little beyond."""
+"""Distance by which images may leave 0 … 1: scaling by splines goes a little beyond."""
 
 ABSENT = -1
 """In the place of a token, where a text has ended and others go on."""
@@ -31,7 +31,7 @@ SIZE = 224
 """Pixels a side that most networks of photos take."""
 
 _placed: WeakKeyDictionary[nn.Module, torch.device] = WeakKeyDictionary()
-"""Where each network is: to move it once more would take as long as to launch a batch."""
+"""The device of each network: to move it once more would take as long as to launch a batch."""
 
 
 class Backbone(ABC):
@@ -45,7 +45,7 @@ class Backbone(ABC):
     name: str
     """As a user names it: `small:wordllama`, `timm:resnet50`."""
     identity: str
-    """What decides its features besides the samples: weights and preprocessing."""
+    """Identity of the weights and the preprocessing, which with the samples decide the features."""
 
     @abstractmethod
     def features(self, samples: Samples, device: torch.device) -> Tensor:
@@ -179,7 +179,7 @@ class TextBackbone(Backbone):
     split: Callable[[str], list[str]] | None = None
     """A text to parts that fit into the window; None where texts of any length do."""
     longer: int = 0
-    """How many texts were split so far."""
+    """Number of texts split so far."""
     trainable: Transformer | None = None
     """None where it has no weights that can be trained."""
 

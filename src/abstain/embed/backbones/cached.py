@@ -11,7 +11,7 @@ from abstain.data import Kind
 MOST_WEIGHTS = 500_000_000
 """A model of more is for those who name it: it would take hours on most machines."""
 LIBRARY_MODULES = "sentence_transformers."
-"""How the names of classes begin that are of the library; others come with the model, as code."""
+"""Prefix of the library's own classes; others come with the model, as code."""
 
 
 def cached_models(kind: Kind) -> list[str]:

@@ -23,7 +23,7 @@ LIBRARIES: dict[str, Callable[[str, str, Kind], Backbone]] = {
     "st": from_sentence_transformers,
     "clip": from_open_clip,
 }
-"""By the word before the colon."""
+"""Libraries by the word before the colon."""
 _FORMS = "small:NAME, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, PATH.py:NAME, auto or none"
 
 

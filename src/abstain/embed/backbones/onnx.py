@@ -38,7 +38,7 @@ _ENTRIES = {
     "attention_mask": "attention_mask",
     "token_type_ids": "type_ids",
 }
-"""What an ONNX network for texts may take, by what a tokenizer calls it."""
+"""Inputs of an ONNX network for texts, by what a tokenizer calls them."""
 
 
 def from_onnx(name: str, file: str, kind: Kind) -> Backbone:

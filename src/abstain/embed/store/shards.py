@@ -34,7 +34,7 @@ class ShardFolder:
 
     folder: Path
     identity: str
-    """Of the backbone."""
+    """Identity of the backbone."""
 
     def path(self, digests: Iterable[bytes]) -> Path:
         """The file for the features of these samples, whether it is there or not.

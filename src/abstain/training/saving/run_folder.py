@@ -199,7 +199,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """What the system refuses to write is the user's to know, in a line."""
+        """Report in one line what the system refuses to write."""
         try:
             yield
         except OSError as error:
