@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from abstain import noise, theory
     from abstain.auditing.audit import audit
+    from abstain.auditing.result import Audit
+    from abstain.data import load
     from abstain.errors import AbstainError, DataError
     from abstain.losses import (
         GamblersLoss,
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
         abstention,
         belief,
         gamblers_loss,
-        predict,
         stake,
     )
+    from abstain.models import with_abstention
     from abstain.predicting.predict import predict_from
     from abstain.predicting.predictions import Predictions
     from abstain.review.serving import review_labels
+    from abstain.scores.interval import Interval
+    from abstain.scores.ledger import Ledger
     from abstain.training.objective.stopping import AnalyticalStop, ValidationStop
     from abstain.training.recipe import Recipe
     from abstain.training.train import train
@@ -41,6 +45,8 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "abstain.auditing.audit": ("audit",),
+    "abstain.auditing.result": ("Audit",),
+    "abstain.data": ("load",),
     "abstain.errors": ("AbstainError", "DataError"),
     "abstain.losses": (
         "GamblersLoss",
@@ -49,12 +55,14 @@ _HOMES = {
         "abstention",
         "belief",
         "gamblers_loss",
-        "predict",
         "stake",
     ),
+    "abstain.models": ("with_abstention",),
     "abstain.review.serving": ("review_labels",),
     "abstain.predicting.predict": ("predict_from",),
     "abstain.predicting.predictions": ("Predictions",),
+    "abstain.scores.interval": ("Interval",),
+    "abstain.scores.ledger": ("Ledger",),
     "abstain.training.recipe": ("Recipe",),
     "abstain.training.train": ("train",),
     "abstain.training.objective.stopping": ("AnalyticalStop", "ValidationStop"),
@@ -65,9 +73,12 @@ _MODULES = ("noise", "theory")
 __all__ = [
     "AbstainError",
     "AnalyticalStop",
+    "Audit",
     "DataError",
     "GamblersLoss",
     "GeneralizedCrossEntropy",
+    "Interval",
+    "Ledger",
     "Predictions",
     "Recipe",
     "SmallStakeLoss",
@@ -77,13 +88,14 @@ __all__ = [
     "audit",
     "belief",
     "gamblers_loss",
+    "load",
     "noise",
-    "predict",
     "predict_from",
     "review_labels",
     "stake",
     "theory",
     "train",
+    "with_abstention",
 ]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,18 @@ def test_in_a_notebook_results_take_a_line(planted):
     assert repr(planted.data) == "<LabeledData digits: 1,442 samples of 10 classes, image>"
     assert "1,442 labels" in repr(AuditFolder.open(planted.folder))
     assert all(len(repr(x)) < 200 for x in (planted, planted.trained, planted.data))
+
+
+def test_tables_are_taken_by_pandas_and_by_whatever_reads_arrow(planted):
+    table = planted.issues
+    frame = table.to_pandas()
+    assert list(frame) == list(COLUMNS)
+    assert frame["id"].tolist() == [planted.labels.ids[k] for k in planted.order]
+
+    class Stream:  # all that polars, DuckDB and narwhals ask for
+        __arrow_c_stream__ = table.__arrow_c_stream__
+
+    assert pa.table(Stream()).equals(table)
 
 
 def test_for_every_budget_it_says_how_many_are_expected_to_be_wrong(planted):

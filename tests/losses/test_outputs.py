@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from abstain import AbstainError, abstention, belief, predict, stake
+from abstain import AbstainError, abstention, belief, stake
+from abstain.losses import predict
 
 
 @given(st.lists(st.floats(-20, 20), min_size=3, max_size=8))

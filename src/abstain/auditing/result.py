@@ -130,6 +130,12 @@ class Audit:
             f"{self.flagged:,} flagged>"
         )
 
+    def _repr_html_(self) -> str:
+        """The headline, the worst labels and the classes, as a notebook shows them."""
+        from abstain.report.notebook import render_notebook
+
+        return render_notebook(self)
+
     @property
     def verdict(self) -> Verdict:
         """P(wrong) of each label, and all that is read off it."""

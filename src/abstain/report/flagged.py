@@ -45,14 +45,29 @@ class Group:
     left_out: int
 
 
-def worst_labels(audit: Audit) -> Flagged | None:
-    """List the worst labels; None where all labels were reviewed."""
+def worst_labels(
+    audit: Audit,
+    at_once: int | None = None,
+    on_request: int | None = None,
+    *,
+    picture_bytes: int = 2_000_000,
+) -> Flagged | None:
+    """List the worst labels; None where all labels were reviewed.
+
+    Args:
+        audit: The audit.
+        at_once: How many are shown; by default, as many as a page has room for.
+        on_request: How many more are shown on request.
+        picture_bytes: How many bytes their pictures may take.
+    """
     if audit.is_known:
         return None
     flagged = audit.verdict.is_label_issue
     worst = audit.order[flagged[audit.order]] if audit.flagged else audit.order[:_LEAST_BELIEVED]
-    at_once, on_request = _SHOWN[audit.labels.kind]
-    samples = Samples(audit.shown)
+    usual = _SHOWN[audit.labels.kind]
+    at_once = usual[0] if at_once is None else at_once
+    on_request = usual[1] if on_request is None else on_request
+    samples = Samples(audit.shown, bytes_left=picture_bytes)
     cards = [_card(audit, index, samples) for index in worst[: at_once + on_request].tolist()]
     return Flagged(
         at_once=cards[:at_once],

@@ -59,6 +59,7 @@ def render(audit: Audit) -> str:
             confidence=CONFIDENCE,
             headline=headline(audit),
             flagged=worst_labels(audit),
+            table_of_issues="issues.csv",
             review=review(audit),
             pairs=class_pairs(audit),
             classes=per_class(audit),

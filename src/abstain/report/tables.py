@@ -106,8 +106,8 @@ def class_pairs(audit: Audit) -> ClassPairs | None:
     return ClassPairs(classes=shown, cells=cells, most_frequent=found[:_PAIRS])
 
 
-def per_class(audit: Audit) -> ClassTable:
-    """Every class with its noise rate, the worst first."""
+def per_class(audit: Audit, most: int = _TABLE_ROWS) -> ClassTable:
+    """List the classes with their noise rates, the worst first, and no more than `most`."""
     rates, m = audit.verdict.per_class, audit.labels.num_classes
     labels = np.bincount(audit.given, minlength=m).tolist()
     flagged = np.bincount(audit.given[audit.verdict.is_label_issue], minlength=m).tolist()
@@ -115,7 +115,7 @@ def per_class(audit: Audit) -> ClassTable:
     for i, j in zip(audit.pairs.given.tolist(), audit.pairs.predicted.tolist(), strict=True):
         taken_for.setdefault(i, j)
     present = [j for j in range(m) if labels[j]]
-    worst = sorted(present, key=lambda j: -rates[j].value)[:_TABLE_ROWS]
+    worst = sorted(present, key=lambda j: -rates[j].value)[:most]
     return ClassTable(
         rows=[ClassRow(j, labels[j], flagged[j], rates[j], taken_for.get(j)) for j in worst],
         left_out=len(present) - len(worst),
