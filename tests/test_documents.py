@@ -136,7 +136,7 @@ def figures():
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
             f"**Evidence of small sets.** Up to {out_of_sample.SMALL:,} samples",
             f"each model of a {WORDS[FOLDS]}-fold cross-validation lacks a {ORDINALS[FOLDS]}",
-            f"up to {out_of_sample.SMALL:,} samples seen by features. The time",
+            f"up to {out_of_sample.SMALL:,} samples with features. The time",
             f"proposals right within {-100 * small_page.CLOSE['proposals']:.0f} points, at most "
             f"{small_page.TIMES} times as long",
             f"by hand, the limit of {out_of_sample.SMALL:,} samples",

@@ -6,10 +6,32 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src/abstain"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src/abstain"
 LEFT = ("exporting", "training")
 FILES = [x for x in sorted(SOURCE.rglob("*.py")) if x.relative_to(SOURCE).parts[0] not in LEFT]
 CLAUSE = re.compile(r"(What|Of|How|By|Where)\b")
+RIDDLES = {
+    r"labels? set aside": "held-out labels",
+    r"learnt? by heart": "memorised",
+    r"\bsurest\b": "the most confident",
+    r"mix-ups?\b": "model confusion",
+    r"unless said": "default",
+    r"for want of": "skipped: no features",
+    r"not looked for": "skipped",
+    r"\bin vain\b": "failed",
+    r"takes no new files": "is not writable",
+    r"\bastray\b": "diverged",
+    r"its least number": "the minimum number",
+    r"guess by how": "the class-frequency baseline",
+    r"know (a|each|the) sample again": "the sample's fingerprint",
+    r"with what was learnt": "re-rank",
+    r"not yet seen": "still hidden",
+    r"who is let in": "access token",
+    r"(is|are) seen by a? ?(pretrained|backbone)": "backbone",
+    r"taken at (its|their) word": "clipped",
+}
+"""Phrases that readers stumble over, and what to write."""
 
 
 def docstrings(path):
@@ -34,3 +56,31 @@ def test_each_package_says_what_goes_in_what_comes_out_and_where_to_begin(packag
     assert re.search(r"Goes in: .* Comes out: .* Begin with ", words), words
     named = re.findall(r"[\w/]+\.py\b", words)
     assert [x for x in named if not (package / x).is_file() and not (SOURCE / x).is_file()] == []
+
+
+def prose():
+    """All text that a reader meets: strings of the source with docstrings, pages and documents."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        values = [x.value for x in nodes if isinstance(x, ast.Constant)]
+        yield path, " ".join(" ".join(x for x in values if isinstance(x, str)).split())
+    pages = [*SOURCE.rglob("*.html"), *SOURCE.rglob("*.js"), *ROOT.glob("docs/*.md")]
+    for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        yield path, " ".join(path.read_text(encoding="utf-8").split())
+
+
+def test_no_text_has_a_phrase_that_a_usual_term_replaces():
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]} → {better}"
+        for path, text in prose()
+        for phrase, better in RIDDLES.items()
+        if (match := re.search(phrase, text, re.IGNORECASE))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text", ["skipped for want of features", "labels set aside", "It is seen by a backbone."]
+)
+def test_each_replaced_phrase_is_found(text):
+    assert any(re.search(phrase, text, re.IGNORECASE) for phrase in RIDDLES)

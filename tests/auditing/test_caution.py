@@ -23,7 +23,7 @@ def digits():
 def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits, tmp_path):
     kept = replace(digits, folder=tmp_path / "my audit")
     assert re.fullmatch(
-        r".*estimate from the labels alone.* follow the inputs cannot be seen.* check 200 labels: "
+        r".*estimate from the labels alone.* errors that depend on the inputs.* check 200 labels: "
         r"abstain verify '.*/my audit'",
         kept.caution,
     )
@@ -34,10 +34,10 @@ def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits
 
 
 def test_a_set_smaller_than_those_that_taught_is_said_to_be_small(digits):
-    assert "learnt on sets of 742" not in digits.caution
+    assert "fitted on sets of 742" not in digits.caution
     rows = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
     few = audit((rows, (rows[:, 0] > 0).astype(int)), Recipe(epochs=2, warm_up=1))
-    assert "learnt on sets of 742 samples and more: of 90 labels" in few.caution
+    assert "fitted on sets of 742 samples and more: for 90 labels" in few.caution
 
 
 def test_probabilities_of_a_model_that_saw_the_labels_are_called_in_sample():

@@ -153,7 +153,7 @@ def test_features_may_be_those_of_numpy():
         check(data, np.full((60, 20), np.nan, np.float32))
 
 
-def test_the_worst_of_an_issue_that_was_not_looked_for():
+def test_the_worst_of_an_issue_that_was_skipped():
     data, features = images_and_features()
     found = check(data, features, checks=("images",))
     with pytest.raises(AbstainError, match=r"^issue must .*got 'drak'; did you mean dark\?"):

@@ -83,4 +83,4 @@ def test_what_cannot_be_verified_is_one_line(capsys, tmp_path, monkeypatch, argu
 def test_a_person_reads_no_json(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     message = error_of(capsys, "audit", "digits", "--check-now", "--json")
-    assert "--check-now asks a person, who cannot read JSON; leave out --json" in message
+    assert "--check-now asks a person, so it does not go with --json; leave out --json" in message

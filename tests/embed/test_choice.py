@@ -20,7 +20,7 @@ def own_folders(tmp_path, monkeypatch):
 def test_digits_are_learnt_from_scratch():
     choice = choose(load("digits"))
     assert choice.name == "none"
-    assert "grey drawings on plain ground" in choice.reason
+    assert "grey drawings on a plain background" in choice.reason
 
 
 def test_grey_photos_are_seen_by_a_backbone_however_small():
@@ -53,7 +53,7 @@ def test_images_that_no_backbone_takes_are_learnt_from_scratch_and_it_is_said(im
     choice = choose(load((images, np.arange(20) % 2)))
     assert choice.name == "none"
     assert re.search(why, choice.reason)
-    assert "arrays is learnt from scratch: for a backbone, images must be" in caplog.text
+    assert "arrays is trained from scratch: for a backbone, images must be" in caplog.text
 
 
 def test_images_from_0_to_1_are_seen_by_a_backbone():

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.data_issues import faults, leaked, not_looked_for
+from abstain.report.data_issues import faults, leaked, skipped_checks
 from abstain.report.page import render
 
 
@@ -15,7 +15,7 @@ def test_dark_photos_are_counted_and_shown():
     assert shown["dark"].samples == 1
     assert [index for index, _ in shown["dark"].examples] == [5]
     page = render(found)
-    assert "What else was found" in page
+    assert "Other data issues" in page
     assert "<b>1</b> dark" in page
 
 
@@ -28,7 +28,7 @@ def test_near_duplicates_are_shown_beside_each_other_with_their_labels():
     pairs = [shown["near duplicates"][k : k + 2] for k in range(0, 6, 2)]
     assert sorted(map(sorted, pairs)) == [[2, 9], [4, 23], [7, 31]]
     assert sorted(shown["near duplicates with different labels"]) == [2, 4, 9, 23]
-    assert "<p><b><bdi>cat</bdi></b> " in render(found).split("What else was found")[1]
+    assert "<p><b><bdi>cat</bdi></b> " in render(found).split("Other data issues")[1]
 
 
 def test_leaked_samples_stand_beside_their_twins():
@@ -59,13 +59,13 @@ def test_nothing_is_said_where_nothing_else_was_looked_for():
     rows = np.random.default_rng(0).normal(size=(60, 3))
     found = audit((rows, np.arange(60) % 2), Recipe(epochs=1, warm_up=0), check=["labels"])
     assert faults(found) == []
-    assert "What else was found" not in render(found)
+    assert "Other data issues" not in render(found)
 
 
-def test_what_was_not_looked_for_is_no_good_news():
+def test_skipped_checks_are_no_good_news():
     photos = torch.randint(60, 256, (40, 3, 16, 16), dtype=torch.uint8)
     recipe = Recipe(epochs=1, warm_up=0, batch=8)
     found = audit((photos, np.arange(40) % 2), recipe, backbone="none")
-    assert list(not_looked_for(found)) == ["duplicates", "outliers", "groups"]
+    assert list(skipped_checks(found)) == ["duplicates", "outliers", "groups"]
     page = render(found)
     assert "Skipped, in full or in part: outliers (there are no features of the inputs" in page

@@ -69,14 +69,14 @@ def test_the_page_has_all_parts_and_is_one_small_safe_file(digits, tmp_path):
     page = check_safe(text)
     assert page.headings == [
         "Worst labels",
-        "How many to look at",
-        "Which for which",
+        "How many labels to review",
+        "Confused classes",
         "By class",
         "Scores",
         "Training",
-        "What else was found",  # what was skipped
-        "What was done",
-        "How to go on",
+        "Other data issues",  # what was skipped
+        "Settings",
+        "Next steps",
     ]
     assert 20_000 < len(text) < 3_000_000
     assert 24 <= page.tags.count("img") <= 72

@@ -420,7 +420,7 @@ def test_a_value_that_is_clipped_is_reported(caplog):
     x = rng.normal(size=(60, 2)) + 3 * label[:, None]
     x[7, 1] = 1e30
     trained = train((x, label), Plan(epochs=20, warm_up=1, batch=4, precision="fp32"))
-    text = "values of arrays lie too far out to be taken at their word, and count as nearer ones:"
+    text = "values of arrays are extreme and are clipped:"
     assert f"{text} column 1 (1e+30 in row 7); correct them" in caplog.text
     caplog.clear()
     assert (predict_from(trained, x[:7]).predicted == label[:7]).mean() > 0.8

@@ -3,7 +3,7 @@
 source ──▶ train ──▶ ledger ──▶ evidence ──▶ P(label is wrong) ──▶ noise rate, flags, budgets
                      (what the training saw of each sample)
 
-On small sets seen by features, leave-one-out predictions take the place of the ledger.
+On small sets with features, leave-one-out predictions take the place of the ledger.
 """
 
 import os

@@ -31,7 +31,7 @@ def _smallness(audit: "Audit") -> str:
     if (size := len(audit.labels)) >= _LEARNT_FROM:
         return ""
     return (
-        f"It was learnt on sets of {_LEARNT_FROM} samples and more: of {many(size, 'label')} it "
+        f"It was fitted on sets of {_LEARNT_FROM} samples and more: for {many(size, 'label')} it "
         "may be far off. "
     )
 
@@ -59,7 +59,7 @@ def _weakness(audit: "Audit") -> str:
     if audit.run and held_out is None:
         return (
             f"The method {audit.run.plan.method} holds out no labels: labels that it "
-            "memorised pass for right ones. The method auto notices them. "
+            "memorised count as correct. The method auto detects them. "
         )
     return ""
 
@@ -77,8 +77,8 @@ def _what_it_is(audit: "Audit") -> str:
     if reviewed:
         what = f"the labels and {many(reviewed, 'reviewed one')}"
     return (
-        f"an estimate from {what}: it was learnt on other data sets, and errors that follow the "
-        "inputs cannot be seen."
+        f"an estimate from {what}: it was fitted on other data sets, and cannot see errors that "
+        "depend on the inputs."
     )
 
 

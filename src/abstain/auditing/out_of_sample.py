@@ -30,7 +30,7 @@ _MODEL = "mlp"  # what features are trained by, unless a user names another
 
 
 def is_small(trained: "Trained") -> bool:
-    """Whether the evidence is out-of-sample: on few samples, seen by features, with defaults.
+    """Whether the evidence is out-of-sample: on few samples with features, by default settings.
 
     Whoever names another method or model asks what that saw; weights count in a training alone.
     """

@@ -325,7 +325,7 @@ class Audit:
     def probabilities(self) -> npt.NDArray[np.float32]:
         """(N, m) out-of-sample probabilities, in the order of the source.
 
-        Of at most 2,000 samples seen by features they are leave-one-out predictions, and the
+        For at most 2,000 samples with features they are leave-one-out predictions, and the
         verdict rests on them. Of more, each of five linear heads judges the samples whose labels it
         has not seen: these are for other tools that ask for such probabilities, and the verdict
         rests on what the training saw, which ranks wrong labels better (docs/backbones.md).

@@ -72,17 +72,16 @@ def audit(
     test: Annotated[
         str | None,
         typer.Option(
-            help="A test set, in which no sample of SOURCE should stand; its own test split by "
-            "default.",
+            help="Test set in which to look for samples of SOURCE; its own test split by default.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
     check: Annotated[
         list[str] | None,
         typer.Option(
-            help="What else to look for, with commas: duplicates, outliers, imbalance, groups, "
-            "images, empty, columns; labels for nothing else. Everything by default, but of more "
-            "than 50,000 samples (500,000 with a GPU) only what needs no search for neighbours.",
+            help="Other data issues to look for, with commas: duplicates, outliers, imbalance, "
+            "groups, images, empty, columns; labels for none. Default: all; above 50,000 samples "
+            "(500,000 with a GPU) those that need no search for neighbours.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
@@ -135,7 +134,7 @@ def audit(
     )  # fmt: skip
     if check_now and as_json:
         raise AbstainError(
-            "asks a person, who cannot read JSON",
+            "asks a person, so it does not go with --json",
             argument="check_now",
             remedy="leave out {as_json}",
             as_json=None,

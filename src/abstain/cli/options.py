@@ -84,10 +84,10 @@ Model: TypeAlias = Annotated[
 Backbone: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The pretrained network that sees images and texts: small:efficientnet-lite2, "
-        "small:wordllama, small:minilm, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE, "
-        "PATH.py:NAME; auto, the default, takes the best of those on this machine, by held-out "
-        "labels, and fetches nothing; none learns from scratch.",
+        help="Pretrained network for images and texts: small:efficientnet-lite2, small:wordllama, "
+        "small:minilm, timm:NAME, hf:NAME, st:NAME, clip:NAME, onnx:FILE or PATH.py:NAME. auto, "
+        "the default, takes the installed one with the best held-out accuracy, and downloads "
+        "nothing; none trains from scratch.",
         rich_help_panel=TRAINING,
     ),
 ]
@@ -96,8 +96,8 @@ Finetune: TypeAlias = Annotated[
     typer.Option(
         "--finetune/--no-finetune",
         help="Train the backbone of images or texts too, or never (8 epochs by default, learning "
-        "rate 0.003; for the backbone a fifth of it, for one of texts 0.03 of it); by default, of "
-        "images only, where --budget allows to try it and held-out labels show that it is better.",
+        "rate 0.003; a fifth of it for a backbone of images, 0.03 of it for one of texts). "
+        "Default: for images only, if --budget allows a trial and held-out labels confirm it.",
         rich_help_panel=TRAINING,
     ),
 ]
@@ -138,7 +138,7 @@ LearningRate: TypeAlias = Annotated[
 Precision: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Of the computation: auto (by device and size), fp32, bf16 or fp16.",
+        help="Number format: auto (by device and size), fp32, bf16 or fp16.",
         rich_help_panel=TRAINING,
     ),
 ]

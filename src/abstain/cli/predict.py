@@ -93,7 +93,7 @@ def predict(
     score: Annotated[
         str,
         typer.Option(
-            help="What confidence is measured by: softmax, margin or abstention.",
+            help="Measure of confidence: softmax, margin or abstention.",
             rich_help_panel=_ABSTAINING,
         ),
     ] = "softmax",
@@ -146,7 +146,7 @@ def predict(
             "--output",
             "--out",
             "-o",
-            help=f"Where to write, .csv or .parquet; {_DEFAULT} by default.",
+            help=f"File to write, .csv or .parquet; {_DEFAULT} by default.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,

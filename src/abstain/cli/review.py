@@ -29,7 +29,7 @@ def review(
     audit: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
     port: Annotated[
         int | None,
-        typer.Option(help=f"Of the server; {PORT} by default, or the next that is free."),
+        typer.Option(help=f"Port of the server; {PORT} by default, or the next free one."),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
     host: Annotated[

@@ -21,7 +21,7 @@ EXAMPLES = """
 
 def sample(
     audit: Annotated[Path, typer.Argument(help="Folder of a finished audit.")],
-    size: Annotated[int, typer.Option(help="How many labels to check.")] = 200,
+    size: Annotated[int, typer.Option(help="Number of labels to check.")] = 200,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="File to write, .csv or .parquet; a new name by default."),

@@ -86,7 +86,7 @@ def theory(
     payoff: Annotated[
         float | None,
         typer.Option(
-            help="What a right bet returns: above 1, below the number of classes. A small one"
+            help="Payoff of a correct bet: above 1, below the number of classes. A small one"
             " makes the network abstain more: more robust, slower to learn.",
             show_default="one that works well",
         ),

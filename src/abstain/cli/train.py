@@ -87,7 +87,7 @@ def train(
     payoff: Annotated[
         str | None,
         typer.Option(
-            help="What a right bet returns: a number above 1, or the rule euc, mid or exp.",
+            help="Payoff of a correct bet: a number above 1, or the rule euc, mid or exp.",
             rich_help_panel=_METHOD,
         ),
     ] = None,

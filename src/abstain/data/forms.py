@@ -26,7 +26,7 @@ class _Form:
     takes: tuple[str, ...]
 
 
-_BUILT_IN = _Form("a built-in set, of which all is known", ("data_dir",))
+_BUILT_IN = _Form("a built-in set, which has no such options", ("data_dir",))
 _FOLDER = _Form("a folder of images, whose classes are its sub-folders", _IMAGE_OPTIONS)
 _TABLE = _Form("a table", ("label", "features", "ignore", *_IMAGE_OPTIONS))
 _NPZ = _Form("arrays under their keys", ("label", "features"))
@@ -43,8 +43,8 @@ def check_fitting(source: object, options: Mapping[str, Any]) -> None:
 
     >>> check_fitting("digits", {"label": "stars"})
     Traceback (most recent call last):
-    abstain.errors.DataError: label must be left out for digits, a built-in set, of which all is \
-known, got 'stars'
+    abstain.errors.DataError: label must be left out for digits, a built-in set, which has no \
+such options, got 'stars'
     """
     form = _form(source)
     for name in _given(options):

@@ -52,17 +52,17 @@ def choose(data: LabeledData, *, budget: float = BUDGET) -> ChosenBackbone:
         return ChosenBackbone(NONE, "the inputs are numbers")
     if data.kind == "image" and _is_drawing(data):
         return ChosenBackbone(
-            NONE, "small grey drawings on plain ground are learnt better from scratch"
+            NONE, "small grey drawings on a plain background train better from scratch"
         )
     if data.kind == "image" and (why := _unfit(data)):
-        _log.warning("%s is learnt from scratch: for a backbone, %s", data.name, why)
+        _log.warning("%s is trained from scratch: for a backbone, %s", data.name, why)
         return ChosenBackbone(NONE, why)
     seen = [data.of_texts(name) for name in data.texts] or [data]
     backbones = _opened(seen[0])
     if not backbones:
         if not data.texts:  # these are left out, and the training says so
             _log.warning(
-                "%s is learnt from scratch, as no backbone is installed; run: pip install "
+                "%s is trained from scratch, as no backbone is installed; run: pip install "
                 "'abstain[small]' for one that finds more wrong labels in less time",
                 data.name,
             )

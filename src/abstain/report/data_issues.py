@@ -87,7 +87,7 @@ def _worst(checks: Checks, name: str, most: int) -> list[int]:
     return list(dict.fromkeys(together))[:most]
 
 
-def not_looked_for(audit: Audit) -> dict[str, str]:
+def skipped_checks(audit: Audit) -> dict[str, str]:
     """Checks of which a reader might think that they found nothing, and why they were not made."""
     if audit.checks is None:
         return {}

@@ -7,7 +7,7 @@ store.py      every decision, in an append-only log (SQLite); decisions.py what 
 queue.py      which label comes next, and what the decisions say of the rest
 standing.py   what holds of one audit; items.py a label as the page is told of it;
               session.py all that the page asks
-app.py        the server, asked.py what a request says, guard.py who is let in, static/ the page;
+app.py        the server, asked.py what a request says, guard.py access, static/ the page;
               serving.py opens it, server.py ends it
 before_after.py   what a review has gained
 """

@@ -61,7 +61,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     Args:
         session: The review.
-        token: What everybody has to know who is let in; None on the loopback address.
+        token: Access token; None on the loopback address.
         you: The name that the page begins with.
     """
     retraining = Retraining(session)
@@ -124,7 +124,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         held = "no-store"
         if version:  # after the file was read, so that it cannot have been another
             if version != await run_in_threadpool(session.shown.same.version, row):
-                why = "the file changed since the page was told of it"
+                why = "the file changed since the page was loaded"
                 return JSONResponse({"error": why}, status_code=409)
             # The address names the content and, as the guard has seen, the review.
             held = "private, max-age=3600" if asked.get("review") else held

@@ -1,4 +1,4 @@
-"""Who is let in to the review page, and what every answer forbids."""
+"""Access to the review page, and the headers of every answer."""
 
 import hashlib
 import hmac
@@ -37,7 +37,7 @@ class Guard:
 
     Args:
         app: What is guarded.
-        token: What everybody has to know who is let in.
+        token: Access token.
         review: The name of the review: a page that was opened on another must not go on here.
     """
 

@@ -215,11 +215,10 @@ class Store:
             answers: By id.
             who: The person.
             mode: How they came about.
-            request: A name of its own for this request. Sent again, as whoever got no answer will,
-                it changes nothing.
-            note: To go with it.
-            seen: By id, by what to know each sample again that was decided on.
-            seconds: By id, for how long a person looked at it, as far as that is known.
+            request: A name of its own for this request. To send it again changes nothing.
+            note: A note on the decision.
+            seen: By id, the fingerprints of the samples that were decided on.
+            seconds: By id, for how long a person looked at it, where known.
         """
         with self._lock:
             with self._writing():

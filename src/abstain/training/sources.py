@@ -220,7 +220,7 @@ def log_scaling(data: LabeledData) -> None:
     if data.scaled:
         _log.warning(
             "images of %s have several sizes and are scaled to %d×%d pixels: image_size= "
-            "(--image-size) says otherwise",
+            "(--image-size) sets another size",
             data.name,
             *image_size(data),
         )
@@ -239,7 +239,7 @@ def warn_of_spellings(data: LabeledData) -> None:
 
 
 def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
-    """Say which values of a table are not taken at their word: slips, or what no model knows."""
+    """Warn of values of a table that are clipped, and of categories that the model cannot know."""
     if data.unknown:
         _log.warning(
             "categories of %s that the training data do not have count as missing: %s",
@@ -248,8 +248,7 @@ def warn_of_values(data: LabeledData, encoder: Encoder) -> None:
         )
     if found := encoder.too_far(data):
         _log.warning(
-            "values of %s lie too far out to be taken at their word, and count as nearer ones: %s; "
-            "correct them if they are slips",
+            "values of %s are extreme and are clipped: %s; correct them if they are mistakes",
             data.name,
             some(found),
         )

@@ -67,7 +67,7 @@ class Encoder(ABC):
         return batch
 
     def too_far(self, data: LabeledData) -> list[str]:
-        """Columns of a table with values too absurd to be taken at their word, each with one."""
+        """Columns of a table with extreme values, which are clipped, each with one."""
         return []
 
     @abstractmethod

@@ -147,7 +147,7 @@ def not_pixels(images: Tensor) -> str | None:
 def check_pixels(images: Tensor) -> None:
     """Raise for images that a backbone cannot take: it would see them as black, white or noise."""
     if why := not_pixels(images):
-        raise DataError(why, remedy="learn from scratch with {backbone}", backbone="none")
+        raise DataError(why, remedy="train from scratch with {backbone}", backbone="none")
 
 
 @cache

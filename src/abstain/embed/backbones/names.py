@@ -82,7 +82,7 @@ def backbone_again(
     if backbone.identity.removeprefix(backbone.name) != before:
         raise DataError(
             f"{folder} must find the backbone that it was trained with, {saved['identity']}, "
-            f"got {backbone.identity}; install the version of then, or train again"
+            f"got {backbone.identity}; install that version, or train again"
         )
     return backbone
 

@@ -141,8 +141,8 @@ class WarmUp:
         """What came of it, in words."""
         if self.collapsed:
             return (
-                "the loss collapsed: fewer labels were met than the "
-                f"{self.accuracy:.1%} of the warm-up; kept is its epoch {self.kept_epoch}"
+                "the loss collapsed: the model predicted fewer labels than the "
+                f"{self.accuracy:.1%} of the warm-up, of which epoch {self.kept_epoch} is kept"
             )
         if self.ended:
             has_turned = self.epoch - self.best_epoch >= self.patience
