@@ -77,7 +77,10 @@ class Runs:
 
 
 def runs_of(records: Sequence[Record], without_last: bool = False) -> Runs | None:
-    """The accuracies of some records: the mean of the last five epochs, or that of a stop."""
+    """The accuracies of some records: the mean of the last five epochs, or that of a stop.
+
+    Epochs before a stop are no repetitions of its model: there, seeds alone count.
+    """
     if not records:
         return None
     name = "test_accuracy_without_last" if without_last else "test_accuracy"
@@ -86,7 +89,7 @@ def runs_of(records: Sequence[Record], without_last: bool = False) -> Runs | Non
         last = [100 * x for x in record.history.get(name, [])[-_EPOCHS:] if not math.isnan(x)]
         ends = record.run.recipe.stop != "never" or not last
         accuracies.append(100 * record.test_accuracy if ends else float(np.mean(last)))
-        within.append(float(np.std(last)) if last else 0.0)
+        within.append(0.0 if ends else float(np.std(last)))
     epoch = float(np.mean([record.stop_epoch for record in records]))
     return Runs(tuple(accuracies), tuple(within), epoch)
 
