@@ -28,7 +28,7 @@ class Corrected:
     """The class of every sample, kept or not."""
     keep: npt.NDArray[np.bool_]
     answers: Mapping[int, Answer]
-    """What was decided, by row."""
+    """Answers by row."""
     weights: npt.NDArray[np.float64] | None = None
     unsure: int = 0
     """Flagged labels that were not replaced, as the confidence was too low."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written, and what had been done to it."""
+    """The file that was written, and the changes in it."""
 
     path: Path
     rows: int

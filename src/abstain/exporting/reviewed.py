@@ -30,7 +30,7 @@ _COLUMNS = (CORRECTED, "decision", "decided_by", "note")
 
 
 class Decided(NamedTuple):
-    """What holds of a label, and who decided it."""
+    """The answer in force for a label, and who decided it."""
 
     answer: Answer | None
     who: str | None

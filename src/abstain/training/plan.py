@@ -225,7 +225,7 @@ class Plan:
         )  # fmt: skip
 
     def held_out(self, num_samples: int) -> int:
-        """How many samples are held out, to judge the warm-up or the training by.
+        """Number of held-out samples, which end the warm-up or the training.
 
         >>> from abstain.training.recipe import plan_of
         >>> [plan_of(method).held_out(1000) for method in ("nll", "ves", "auto")]

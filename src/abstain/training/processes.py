@@ -67,7 +67,7 @@ def add_up(accelerator: Accelerator, tensor: Tensor) -> Tensor:
 
 
 def gather(accelerator: Accelerator, tensor: Tensor) -> Tensor:
-    """What each process has, stacked."""
+    """Stack the tensors of all processes."""
     gathered = accelerator.gather(tensor.unsqueeze(0).to(accelerator.device))
     assert isinstance(gathered, Tensor)
     return gathered
@@ -78,7 +78,7 @@ def _processes_here() -> int:
 
 
 def _wants_cpu() -> bool:
-    """What `accelerate launch --cpu` sets for its processes, and Accelerate reads too late."""
+    """Read what `accelerate launch --cpu` sets for its processes; Accelerate reads it too late."""
     return os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "y", "on")
 
 
@@ -88,7 +88,7 @@ _log = logging.getLogger(__name__)
 
 
 def agreed(find: Callable[[], _Result], state: PartialState) -> _Result:
-    """What the main process finds, on all: a measurement differs, and so does the time of day."""
+    """Give all processes the main one's result: measurements and the time of day differ."""
     found: list[Any] = [find() if state.is_main_process else None]
     if state.num_processes > 1:
         broadcast_object_list(found)
@@ -97,7 +97,7 @@ def agreed(find: Callable[[], _Result], state: PartialState) -> _Result:
 
 
 def by_all(work: Callable[[], _Result], state: PartialState) -> _Result:
-    """What some work gives; an error of one process is raised by all, or they would wait for it.
+    """Do some work in all processes; an error of one is raised by all, or they would wait for it.
 
     The main process goes first: the others then find the decoded data in the cache.
     """

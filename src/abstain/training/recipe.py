@@ -1,4 +1,4 @@
-"""What a user asks of a training: a method by name, and in what it is to differ.
+"""A user's request for a training: a method by name, and its changes.
 
 `METHODS` are the methods; a `Recipe` becomes a `Plan`, with nothing left open, by the data.
 """
@@ -47,7 +47,7 @@ DEFAULT_METHOD = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a user asks of a training; None leaves it to the method and to the data.
+    """A user's request for a training; None leaves a setting to the method and to the data.
 
     >>> Recipe.of("aes", rate=0.2).resolved(num_samples=50_000, num_classes=10).payoff
     9.99
@@ -56,7 +56,7 @@ class Recipe:
     method: str = "schedule"
     """One of `METHODS`; `train` and `audit` without a recipe take `DEFAULT_METHOD`."""
     payoff: float | PayoffRule | None = None
-    """What a right bet returns: a number, or a rule."""
+    """Payoff of a correct bet: a number, or a rule."""
     rate: float | None = None
     """Noise rate, for methods that need it."""
     warm_up: int | None = None
@@ -83,7 +83,7 @@ class Recipe:
     """Share of labels to flip on purpose."""
     flip_kind: str | None = None
     seed: int = 0
-    """Of the first weights, of the order of samples and, by default, of the flips."""
+    """Seed of the first weights, of the order of samples and, by default, of the flips."""
     seed_noise: int | None = None
 
     @classmethod

@@ -175,7 +175,7 @@ def _widened(model: torch.nn.Module, task: Task) -> torch.nn.Module:
 
 @torch.no_grad()
 def _outputs(model: torch.nn.Module, task: Task) -> int:
-    """How many outputs a model has for a sample of the data."""
+    """Count the outputs of a model for a sample of the data."""
     inputs = torch.stack([torch.as_tensor(task.training.inputs[0])])
     inputs = inputs.to(next(model.parameters(), torch.empty(0)).device)
     training = model.training

@@ -129,10 +129,10 @@ class Prepared:
     data: LabeledData
     test: LabeledData | None
     backbone: ChosenBackbone
-    """By what images and texts, also those of a table, are seen."""
+    """Backbone of images and texts, also those of a table."""
     source: Source
     manifest: NoiseManifest | None = None
-    """What was planted."""
+    """The planted errors."""
 
     def resolved(self, plan: Plan) -> Plan:
         """A plan with all filled in that follows from the data."""

@@ -34,7 +34,7 @@ class Comparison:
     tuned_agreement: float | None = None
     """Likewise; None where fine-tuning was not tried to its end."""
     epochs: int | None = None
-    """Of the fine-tuning."""
+    """Epochs of the fine-tuning."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -94,7 +94,7 @@ def held_out_agreement(epochs: Sequence[Mapping[str, float]]) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Trained:
-    """What a training gives: the model, how it came about, and what it saw of each sample."""
+    """The result of a training: the model, its history, and a ledger of each sample."""
 
     model: torch.nn.Module
     encoder: Encoder
@@ -122,12 +122,12 @@ class Trained:
 
     @property
     def test_accuracy(self) -> float | None:
-        """Of the model, where test labels are known."""
+        """Accuracy of the model, where test labels are known."""
         return self.history.epochs[self.epoch - 1].get("test_accuracy")
 
     @property
     def held_out(self) -> HeldOut | None:
-        """How good the warm-up was where its held-out loss turned; None where there is none."""
+        """Held-out accuracy of the warm-up where its loss turned; None where there is none."""
         rows = [r for r in self.history.epochs if r.get("validation_loss", math.nan) < math.inf]
         if self.plan.warm_up_ends != "held-out" or not rows:
             return None

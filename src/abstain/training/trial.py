@@ -107,17 +107,17 @@ LEAST_EPOCHS = 3
 """Fewer leave no time between the warm-up and the end."""
 _TIMED_STEPS = 3
 _FORWARD = 1 / 3
-"""What it takes to see a sample, of a step that learns from it."""
+"""Time of a forward pass, as a part of that of a step."""
 _SURELY = 2
-"""By how much a rough estimate must exceed the time that is left."""
+"""Factor by which a rough estimate must exceed the time that is left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What is to be tried after the training on frozen features."""
+    """The fine-tuning to try after the training on frozen features."""
 
     plan: Plan
-    """Of the fine-tuning; sizes are not resolved."""
+    """Plan of the fine-tuning; sizes are not resolved."""
     budget: float
     """Seconds for all: features, the training before, and this one."""
 
@@ -127,7 +127,7 @@ class Trial:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Trial":
-        """What `as_json` gave."""
+        """Restore what `as_json` gave."""
         return cls(plan=Plan.from_json(values["plan"]), budget=values["budget"])
 
 
@@ -245,14 +245,14 @@ def _fitted(trial: Trial, prepared: Prepared, state: PartialState, began: float)
 
 
 def _rough_epoch(prepared: Prepared) -> float:
-    """What an epoch takes, from what it takes to see a batch."""
+    """Estimate the seconds of an epoch from a forward pass of a batch."""
     backbone = backbone_named(prepared.backbone.name, prepared.data.kind)
     sized = FineTuningEncoder.fit(prepared.data, backbone).backbone
     return seconds_to_embed(prepared.data, sized) / _FORWARD
 
 
 def seconds_per_epoch(setup: Setup) -> float:
-    """What an epoch takes, by a few real steps of a copy of the network."""
+    """Measure the seconds of an epoch by a few real steps of a copy of the network."""
     task = setup.task
     loop = setup.loop(copied(setup.model), [Reports(setup.augmentations)])
     step = loop.seconds_per_step(_TIMED_STEPS)

@@ -62,7 +62,7 @@ def erased(images: Tensor, generator: Generator | None = None) -> Tensor:
 AUGMENTATIONS: Mapping[str, Augmentation] = MappingProxyType(
     {"crop": cropped, "mirror": mirrored, "erase": erased}
 )
-"""By name, in the order in which they are applied."""
+"""Augmentations by name, in the order in which they are applied."""
 
 
 def known_augmentations(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Batch:
     index: Tensor
     """Positions of the samples, on the device; never empty."""
     inputs: Tensor
-    """Of these samples; where batches are filled up, others follow, which do not count."""
+    """Inputs of these samples; where batches are filled up, others follow, which do not count."""
     counts: bool
     """False for a stand-in: this process had no sample left, but must take part in the step."""
     total: int
@@ -160,7 +160,7 @@ _EVALUATED_NUMBERS = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is trained on what: the same on every process, and never changed by the loop."""
+    """The data of a training: the same on every process, and never changed by the loop."""
 
     encoder: Encoder
     num_classes: int
@@ -168,9 +168,9 @@ class Task:
     given: Tensor
     """Labels of all samples, on the device; those of the training rows train."""
     true: Tensor | None = None
-    """Where known, only for the clean and corrupt parts of the loss in the history."""
+    """True labels, where known: only for the clean and corrupt parts of the loss in the history."""
     weights: Tensor | None = None
-    """How much each sample counts, on the device; alike where there are none."""
+    """Weight of each sample, on the device; None for equal weights."""
     hold_out: Batches | None = None
     """Rows held out for the validation stop, or for the warm-up; judged by their given labels."""
     everything: Batches | None = None

@@ -43,7 +43,7 @@ class StopController:
         if (warm_up := objective.warm_up) is not None:
             self.warm_up_phase = WarmUpPhase(warm_up, learner, objective.trust)
         self.best_weights: dict[str, Tensor] = {}
-        """Of the best epoch, under the validation stop."""
+        """Weights of the best epoch, under the validation stop."""
 
     def after_step(self, loss: float, samples: int, epoch: int) -> str:
         """Why the training ends with this step; empty if it goes on. Epochs count from 0."""

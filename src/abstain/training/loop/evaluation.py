@@ -59,7 +59,7 @@ def held_out_figures(learner: Learner, task: Task, visit: Visit | None = None) -
 
 
 def _importance(task: Task, rows: Tensor) -> Tensor:
-    """How much each sample counts, 1 on average."""
+    """Weight of each sample, 1 on average."""
     if task.weights is None:
         return torch.ones(len(rows))
     weights = task.weights.cpu()[rows]
@@ -71,7 +71,7 @@ LOG_PAYOFF_SHOWN = 50.0
 # A model that gives the labels a probability of e^−1000000 has not merely a high loss.
 _DIVERGED = 1e6
 SUMS = ("loss", "correct", "stake", "log_payoff", "clean_loss", "clean", "corrupt", "samples")
-"""What is added up over the samples of a step."""
+"""Figures that are added up over the samples of a step."""
 
 
 class Tally:

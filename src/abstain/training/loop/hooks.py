@@ -1,4 +1,4 @@
-"""What takes part in a training along the way: `Hooks`, and those that show its figures."""
+"""`Hooks`, which take part in a training along the way, and those that show its figures."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -46,7 +46,7 @@ LOOK_EVERY = 10
 
 @dataclass
 class Position:
-    """How far the training has come."""
+    """The position in a training."""
 
     epoch: int = 0
     batch: int = 0
@@ -111,7 +111,7 @@ class Loop:
 
     @property
     def steps(self) -> int:
-        """How many there are, if nothing stops the training early."""
+        """Number of steps, if nothing stops the training early."""
         return len(self.task.everything or self.task.training) * (self.plan.epochs or 0)
 
     def run(self) -> None:
@@ -170,7 +170,7 @@ class Loop:
         self.tally.add(batch.index[:seen], logits[:seen], losses[:seen])
 
     def seconds_per_step(self, timed: int) -> float:
-        """What a step takes, by a few that are really made: the training cannot be begun after.
+        """Time a step by making a few: the training cannot be begun after.
 
         The first is not timed: there the device gets ready, and workers begin to read.
         """
@@ -188,7 +188,7 @@ class Loop:
         return statistics.mean(seconds[1:] or seconds)
 
     def _batches(self) -> Batches:
-        """What this epoch is trained on."""
+        """The batches of this epoch."""
         task, is_warm_up = self.task, self.objective.is_warm_up(self.position.epoch)
         return task.training if task.everything is None or is_warm_up else task.everything
 

@@ -260,7 +260,7 @@ _HEAD = 9.0
 
 
 def step_weight(steps: Tensor, horizon: Tensor) -> Tensor:
-    """How much of a model enters its average after some steps.
+    """Weight with which a model enters its average after some steps.
 
     >>> step_weight(torch.tensor([1, 10_000]), horizon=torch.tensor(100))
     tensor([0.8182, 0.0100])
@@ -330,7 +330,7 @@ class Averaged:
 
 
 def _moving(model: nn.Module) -> list[Tensor]:
-    """What training changes and an average makes sense of: the weights, and normalising figures."""
+    """Tensors that are averaged: the weights, and normalising figures."""
     figures = [
         buffer
         for part in model.modules()

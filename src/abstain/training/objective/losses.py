@@ -113,7 +113,7 @@ class Trust:
         self._visited.zero_()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint needs, once the processes agree."""
+        """The state for a checkpoint, once the processes agree."""
         return {"memory": self._memory}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -137,7 +137,7 @@ class Objective:
     warm_up: WarmUp | None = None
     """A warm-up that ends by itself."""
     trust: Trust | None = None
-    """What the loss "trusted" remembers; without it, every label is trusted."""
+    """State of the loss "trusted"; without it, every label is trusted."""
 
     def is_warm_up(self, epoch: int) -> bool:
         """Whether this epoch still trains with cross-entropy."""
@@ -215,7 +215,7 @@ def make_warm_up(plan: Plan, given: Tensor, num_classes: int) -> WarmUp | None:
 
 
 def make_stop(plan: Plan, num_classes: int) -> Stop | None:
-    """What ends the training of a resolved plan before all its epochs; None for nothing."""
+    """Make the rule that stops a training before all its epochs; None for no such rule."""
     if plan.stop == "analytical":
         assert isinstance(plan.payoff, int | float)
         return AnalyticalStop(plan.rate, plan.payoff, num_classes, plan.noise)

@@ -349,11 +349,11 @@ class SettledStop:
     """
 
     epoch: int = 0
-    """Of the last look; 0 before the first."""
+    """Epoch of the last look; 0 before the first."""
     calm: int = 0
     """Looks in a row that found the order as it had been."""
     ranks: list[int] = field(default_factory=list)
-    """What the last look saw: the ranks of the labels that are watched."""
+    """Ranks of the watched labels at the last look."""
 
     def is_due(self, epoch: int) -> bool:
         """Whether enough has been trained since the last look, for `update` to look again."""

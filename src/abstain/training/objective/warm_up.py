@@ -36,7 +36,7 @@ _ERRORS, _WORSE = 3.0, 2
 
 
 def held_out_samples(num_samples: int) -> int:
-    """How many samples a warm-up is judged by; they are trained on after it.
+    """Number of samples held out to end a warm-up; they are trained on after it.
 
     >>> held_out_samples(60_000), held_out_samples(1_000), held_out_samples(100)
     (3000, 200, 20)
@@ -61,7 +61,7 @@ class WarmUp:
     """
 
     epochs: int
-    """Of the whole training; after two thirds of them a warm-up ends once it has begun to learn."""
+    """Epochs in all; after two thirds of them a warm-up ends once it has begun to learn."""
     untaught: float
     """The loss of a model that only knows how frequent the labels are."""
     held_out: int
@@ -138,7 +138,7 @@ class WarmUp:
 
     @property
     def reason(self) -> str:
-        """What came of it, in words."""
+        """The outcome, in words."""
         if self.collapsed:
             return (
                 "the loss collapsed: the model predicted fewer labels than the "

@@ -37,7 +37,7 @@ _MOST_JSON = 50_000_000  # safetensors reads no header above 100 MB, and a quote
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on: tensors by name, and the rest as JSON.
+    """The state that a run needs to go on: tensors by name, and the rest as JSON.
 
     >>> import torch
     >>> Checkpoint({"weight": torch.zeros(2)}, {"epoch": 3}).state["epoch"]

@@ -1,4 +1,4 @@
-"""What happened, per step and per epoch: kept in the checkpoint, written as Parquet."""
+"""The history, per step and per epoch: kept in the checkpoint, written as Parquet."""
 
 import math
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ class History:
 
 
 class HasReason(Protocol):
-    """What has decided something, or has not, and gives the reason."""
+    """A rule that has decided something, or has not, and gives the reason."""
 
     @property
     def reason(self) -> str:
@@ -90,7 +90,7 @@ class HasReason(Protocol):
 
 
 def all_done(epochs: int, stop: HasReason | None = None, warm_up: HasReason | None = None) -> str:
-    """How a training ends that nothing stopped, and why nothing did.
+    """Say how a training ended that nothing stopped, and why nothing did.
 
     >>> all_done(1), all_done(30)
     ('the only epoch is done', 'all 30 epochs are done')

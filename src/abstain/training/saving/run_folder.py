@@ -78,7 +78,7 @@ class RunFolder:
             )
 
     def about(self) -> dict[str, Any]:
-        """What `begin` wrote."""
+        """The values that `begin` wrote."""
         path = self.path / _ABOUT
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
