@@ -1,4 +1,4 @@
-"""What was done, and the commands for what comes next."""
+"""The settings of an audit, and the commands for what comes next."""
 
 import shlex
 
