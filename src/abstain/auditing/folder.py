@@ -196,7 +196,7 @@ class AuditFolder:
     def sample(self, ids: Sequence[str]) -> Sample | None:
         """The labels that were handed out to be checked at random, if any were."""
         sample, handed_out = self._whole_sample(ids)
-        return None if sample is None else _first(sample, handed_out)
+        return None if sample is None else sample.first(handed_out)
 
     def hand_out(self, ids: Sequence[str], wrong_probability: Any, size: int) -> Sample:  # noqa: ANN401
         """The first labels of the random sample of an audit, which is drawn once.
@@ -218,7 +218,7 @@ class AuditFolder:
                 argument="size",
             )
         self.keep_sample(sample, ids, max(size, before))
-        return _first(sample, size)
+        return sample.first(size)
 
     def keep_sample(self, sample: Sample, ids: Sequence[str], handed_out: int) -> None:
         """Write a sample, and how many of it were handed out."""
@@ -274,22 +274,23 @@ class AuditFolder:
             )
         options = {"own_size": True} if own_size and self.summary["inputs"] == "image" else {}
         data = source.load_train(shown_only=shown_only, **options)
-        # By their labels too: rows that are known by their numbers may have changed places.
-        planted = "detection" in self.summary
-        ids, names = (self.issues.column(name).to_pylist() for name in (ID, "given_label"))
-        audited = {id_: planted or name for id_, name in zip(ids, names, strict=True)}
-        found = {
-            id_: planted or data.classes[k]
-            for id_, k in zip(data.ids, data.given.tolist(), strict=True)
-        }
-        if options and source.options.get("skip_bad"):  # what cannot be decoded is still there
-            found = {id_: x for id_, x in found.items() if id_ in audited}
-        if audited != found:
+        # What cannot be decoded is still there.
+        if not self.holds(data, more=bool(options) and bool(source.options.get("skip_bad"))):
             raise AbstainError(
                 f"{source.train} must hold the samples and labels that were audited, got "
                 "others: audit it again"
             )
         return data
+
+    def holds(self, data: LabeledData, *, more: bool = False) -> bool:
+        """Whether these samples and labels were audited; with `more`, others may stand beside."""
+        # By their labels too: rows that are known by their numbers may have changed places.
+        planted = "detection" in self.summary
+        ids, names = (self.issues.column(name).to_pylist() for name in (ID, "given_label"))
+        audited = {id_: planted or name for id_, name in zip(ids, names, strict=True)}
+        labels = zip(data.ids, data.given.tolist(), strict=True)
+        found = {id_: planted or data.classes[k] for id_, k in labels}
+        return audited == found if not more else audited.items() <= found.items()
 
     def checks(self) -> Checks | None:
         """The other faults of the samples, as they are written in the table of issues."""
@@ -386,10 +387,6 @@ class Absent:
             x: getattr(labels, x) for x in ("ids", "given", "classes", "true", "name", "skipped")
         }
         return replace(data, **own)
-
-
-def _first(sample: Sample, size: int) -> Sample:
-    return Sample(rows=sample.rows[:size], stratum=sample.stratum[:size], sizes=sample.sizes)
 
 
 def _damaged(path: Path, why: str) -> AbstainError:

@@ -23,7 +23,7 @@ from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.exporting.files import write_file
 from abstain.exporting.issues import with_answers
-from abstain.showing.samples import data_uri
+from abstain.showing.as_html import data_uri
 
 CHOICES = "label"
 _SHOWN: Mapping[str, tuple[str, str]] = {

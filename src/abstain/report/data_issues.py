@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from abstain.auditing.faults import TOO_MANY
 from abstain.auditing.result import Audit
 from abstain.checks.check import NO_FEATURES, Checks
-from abstain.showing.samples import Samples, Shown
+from abstain.showing.as_html import Samples, Shown
 
 _SHOWN = {"image": 8, "text": 4, "table": 0}
 _PAIRS = 6

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from abstain.auditing.result import Audit
-from abstain.showing.samples import Samples, Shown
+from abstain.showing.as_html import Samples, Shown
 
 # How many are shown at once, and how many more on request.
 _SHOWN = {"image": (24, 48), "text": (12, 24), "table": (8, 24)}

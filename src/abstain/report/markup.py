@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from abstain.report import numbers
@@ -23,7 +23,7 @@ def environment() -> Environment:
     '<p>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</p>'
     """
     made = Environment(
-        loader=PackageLoader("abstain.report"),
+        loader=ChoiceLoader([PackageLoader("abstain.report"), PackageLoader("abstain.showing")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_printable,

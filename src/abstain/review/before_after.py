@@ -30,7 +30,7 @@ from abstain.review.standing import Standing
 from abstain.review.store import FILE, Store
 from abstain.scores.interval import Interval
 from abstain.scores.verdict import CONFIDENCE
-from abstain.showing.samples import Samples, Shown
+from abstain.showing.as_html import Samples, Shown
 from abstain.support.files import publish_text
 from abstain.support.wording import some
 from abstain.training.saving.run_folder import RunFolder

@@ -9,7 +9,7 @@ from abstain.data import LabeledData
 from abstain.review.decisions import Entry, whose
 from abstain.review.faults import WORDS, Faults
 from abstain.review.standing import Standing
-from abstain.showing.shown import Shown
+from abstain.showing.as_json import AuditedSamples
 
 PROPOSALS = 10
 """Classes that are proposed: as many as there are digits to choose them by."""
@@ -19,7 +19,7 @@ class Items(Standing):
     """The state of a review, with the samples to look at."""
 
     def __init__(self, audit: AuditFolder, data: LabeledData | None = None) -> None:
-        self.shown = Shown(audit, data)
+        self.shown = AuditedSamples(audit, data)
         super().__init__(audit)
         self._faults = Faults(audit, self.row)
         self.queue.faults = self._faults.rows
@@ -90,15 +90,7 @@ class Items(Standing):
 
     def _small(self, row: int) -> dict[str, Any]:
         given = int(self.queue.given[row])
-        return {"row": row, "id": self.ids[row], "given": given, **self._brief(row, given)}
-
-    def _brief(self, row: int, k: int) -> dict[str, Any]:
-        if self.shown.kind == "image":
-            return {"version": self.shown.same.version(row)}
-        shown = self.shown.content(row, k, None)
-        if "text" in shown:
-            return {"text": shown["text"][:280]}
-        return shown
+        return {"row": row, "id": self.ids[row], "given": given, **self.shown.brief(row, given)}
 
     def log(
         self, count: int, before: int | None, who: str | None, unseen_by: str | None = None

@@ -22,8 +22,8 @@ from abstain.review.items import PROPOSALS, Items
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
 from abstain.scores.sampling import Sample
+from abstain.showing.as_json import source_of
 from abstain.showing.fingerprint import Mark
-from abstain.showing.shown import source_of
 from abstain.support.wording import some
 
 _HANDED_OUT = 100  # labels of the random sample at a time

@@ -40,6 +40,10 @@ class Sample:
     sizes: NDArray[np.int64]
     """Labels of the population in each stratum."""
 
+    def first(self, size: int) -> "Sample":
+        """The sample of that size, which this one goes on from."""
+        return Sample(rows=self.rows[:size], stratum=self.stratum[:size], sizes=self.sizes)
+
     @property
     def inclusion_probability(self) -> NDArray[np.float64]:
         """The probability, before the draw, that each label drawn would be in the sample."""

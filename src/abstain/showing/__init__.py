@@ -1,6 +1,6 @@
-"""Samples as a person sees them: in a page without scripts, and one by one for the review.
+"""Samples as a person sees them, in a file that runs nothing and on the page of a review.
 
-Goes in: the data that were audited. Comes out: what a template shows (`samples.py`), what the
-review page asks for (`shown.py`, `pictures.py`), whether a sample changed (`fingerprint.py`).
-Begin with `samples.py`.
+Goes in: the data that were audited. Comes out: a sample as HTML (`as_html.py` and its template), as
+JSON (`as_json.py`), as a picture (`pictures.py`), and whether it changed (`fingerprint.py`). Begin
+with `as_html.py`.
 """

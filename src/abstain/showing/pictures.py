@@ -19,23 +19,38 @@ LARGEST_PICTURE = 100_000_000
 """Pixels that a picture may have to be decoded, and bytes that its file may have."""
 SMALLEST = 160
 _SIDES = (SMALLEST, 640, 2048)
-_LEAST_SIDE = 64  # below, pixels are shown as they are, and a browser makes them larger
 
 
 def picture_of(inputs: Inputs, index: int, side: int) -> tuple[bytes, str]:
     """One of some pictures, at most `side` pixels high and wide, and its media type."""
-    image_of = require("PIL.Image", "pictures")
     side = next((known for known in _SIDES if known >= side), _SIDES[-1])
     if isinstance(inputs, LazyImages):
-        image = _opened(image_of, blob_of(inputs, index), side)
+        image = _opened(require("PIL.Image", "pictures"), blob_of(inputs, index), side)
     else:
-        image = image_of.fromarray(_as_bytes(as_tensor(inputs[index]).numpy()))
+        image = image_of(as_tensor(inputs[index]).numpy())
+    return encoded(image, side, sharp=256, quality=88)
+
+
+def encoded(
+    image: Any,  # noqa: ANN401
+    side: int,
+    *,
+    sharp: int,
+    quality: int,
+    optimize: bool = False,
+) -> tuple[bytes, str]:
+    """A picture, made smaller in place if it is larger than `side`, and its media type.
+
+    Few pixels are sharp and small as PNG; photographs are smaller as JPEG.
+    """
     if max(image.size) > side:
         image.thumbnail((side, side))
     stream = io.BytesIO()
-    is_small = max(image.size) <= 4 * _LEAST_SIDE
-    image.save(stream, "PNG") if is_small else image.save(stream, "JPEG", quality=88)
-    return stream.getvalue(), "image/png" if is_small else "image/jpeg"
+    if max(image.size) <= sharp:
+        image.save(stream, "PNG", optimize=optimize)
+        return stream.getvalue(), "image/png"
+    image.save(stream, "JPEG", quality=quality)
+    return stream.getvalue(), "image/jpeg"
 
 
 def blob_of(images: LazyImages, index: int) -> bytes:
@@ -71,10 +86,11 @@ def _opened(image_of: Any, blob: bytes, side: int) -> Any:  # noqa: ANN401
         raise DataError(f"the picture cannot be read: {error}") from error
 
 
-def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """(height, width) or (height, width, 3), from whatever numbers an image is made of."""
+def image_of(pixels: npt.NDArray[Any]) -> Any:  # noqa: ANN401
+    """An image from an array (channels, height, width) of whatever numbers."""
     chosen = pixels if len(pixels) == 3 else pixels[:1]
     if chosen.dtype != np.uint8:
         low, high = float(chosen.min()), float(chosen.max())
         chosen = ((chosen - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
-    return np.ascontiguousarray(chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0])
+    flat = chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0]
+    return require("PIL.Image", "pictures").fromarray(np.ascontiguousarray(flat))

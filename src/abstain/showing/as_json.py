@@ -30,7 +30,7 @@ from abstain.showing.pictures import SMALLEST, picture_of
 from abstain.support.optional import require
 
 _log = logging.getLogger(__name__)
-_TEXT = 20_000
+_TEXT, _BRIEF = 20_000, 280
 _CANDIDATES = 300  # of a class, among which the nearest are sought
 _TEXTS = 20_000  # that words are counted in
 _WORDS = re.compile(r"\w+")
@@ -41,7 +41,7 @@ _ODD = 3  # columns of a row that are unusual, at most
 Floats = npt.NDArray[np.float32]
 
 
-class Shown:
+class AuditedSamples:
     """The samples of an audit, to look at."""
 
     def __init__(self, audit: AuditFolder, data: LabeledData | None = None) -> None:
@@ -52,28 +52,24 @@ class Shown:
             data: What was audited, where that lay in memory.
         """
         data = data or _load(audit)
+        source = audit.summary["sources"]
+        # Images that could not be read to the end were left out of the audit, and are still there.
+        is_audited = audit.holds(data, more=bool(source["options"].get("skip_bad")))
+        if not is_audited or list(data.classes) != audit.classes:
+            raise AbstainError(
+                f"{source_of(audit)} must hold the samples and labels that were audited, got "
+                "others: put them back, or audit what is there; all decisions are kept in "
+                f"{audit.folder}"
+            )
         self.data = data.as_shown
         self._features = None if data.shown is None else data.inputs
         self._audit = audit
         self.kind = self.data.kind
-        ids = audit.weights.column("id").to_pylist()
-        self._ids = list(self.data.ids)
-        row = {id_: k for k, id_ in enumerate(self._ids)}
-        self._rows = [row[id_] for id_ in ids]
-        self._check_labels(audit, row)
+        row = {id_: k for k, id_ in enumerate(self.data.ids)}
+        self._rows = [row[id_] for id_ in audit.ids]
         self.same = SampleFingerprint(self.data, self._rows)
         self._likely: npt.NDArray[np.bool_] | None = None
         self._candidates: dict[int, tuple[npt.NDArray[np.int64], Floats]] = {}
-
-    def _check_labels(self, audit: AuditFolder, row: dict[str, int]) -> None:
-        """Rows that are known by their numbers may have changed places."""
-        if "detection" in audit.summary:  # planted: the source has other labels
-            return
-        names = ("id", "given_label")
-        audited = zip(*(audit.issues.column(name).to_pylist() for name in names), strict=True)
-        given, classes = self.data.given.tolist(), self.data.classes
-        if any(classes[given[row[id_]]] != label for id_, label in audited):
-            raise _other_data(audit)
 
     def content(self, row: int, given: int, proposed: int | None) -> dict[str, Any]:
         """Show a sample as JSON, but for pictures, which are fetched by themselves.
@@ -92,6 +88,13 @@ class Shown:
             ]
             return {"columns": self._columns(row, given, proposed), "texts": texts}
         return {}
+
+    def brief(self, row: int, given: int) -> dict[str, Any]:
+        """The beginning of a sample, beside others; of a picture its version, to fetch it by."""
+        if self.kind == "image":
+            return {"version": self.same.version(row)}
+        shown = self.content(row, given, None)
+        return {"text": shown["text"][:_BRIEF]} if "text" in shown else shown
 
     def _text(self, text: str, given: int, proposed: int | None) -> dict[str, Any]:
         """A text, and its words that speak for the one class or the other."""
@@ -294,11 +297,6 @@ def _load(audit: AuditFolder) -> LabeledData:
             f"the data that were audited must be where they were, {source.train}; decisions "
             f"are kept until they are. Got: {error}"
         ) from error
-    audited, found = set(audit.weights.column("id").to_pylist()), set(data.ids)
-    # Images that could not be read to the end were left out of the audit, and are still there.
-    same = audited <= found if source.options.get("skip_bad") else audited == found
-    if not same or list(data.classes) != audit.summary["classes"]:
-        raise _other_data(audit)
     release(data)  # a review is long, and is to see files that change
     return data
 
@@ -307,13 +305,6 @@ def source_of(audit: AuditFolder) -> str:
     """Name the audited data, in words."""
     source = audit.summary["sources"]["train"]
     return "the data in memory" if source is None else str(source)
-
-
-def _other_data(audit: AuditFolder) -> AbstainError:
-    return AbstainError(
-        f"{source_of(audit)} must hold the samples and labels that were audited, got others: put "
-        f"them back, or audit what is there; all decisions are kept in {audit.folder}"
-    )
 
 
 def _hashed(text: str) -> Floats:

@@ -1,7 +1,6 @@
 """A sample as a person would look at it: a thumbnail, the beginning of a text, a few columns."""
 
 import base64
-import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,7 +12,7 @@ from torch import Tensor, as_tensor
 from abstain.auditing.folder import Absent
 from abstain.data import LabeledData
 from abstain.data.encoders.spread import spread_of
-from abstain.support.optional import require
+from abstain.showing.pictures import encoded, image_of
 from abstain.support.wording import cut
 
 _SIDE = 112
@@ -178,22 +177,6 @@ def data_uri(pixels: npt.NDArray[Any], side: int = _SIDE) -> tuple[str, tuple[in
     >>> data_uri(np.zeros((1, 8, 8), dtype=np.uint8))[0][:22]
     'data:image/png;base64,'
     """
-    image = require("PIL.Image", "thumbnails").fromarray(_as_bytes(pixels))
-    if max(image.size) > side:
-        image.thumbnail((side, side))
-    stream = io.BytesIO()
-    # Few pixels are sharp and small as PNG; photographs are smaller as JPEG.
-    kind = "png" if max(image.size) <= _PIXELATED else "jpeg"
-    image.save(stream, kind.upper(), **({"optimize": True} if kind == "png" else {"quality": 80}))
-    code = base64.b64encode(stream.getvalue()).decode()
-    return f"data:image/{kind};base64,{code}", image.size
-
-
-def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """(height, width) or (height, width, 3), from whatever numbers an image is made of."""
-    chosen = pixels if len(pixels) == 3 else pixels[:1]
-    if chosen.dtype != np.uint8:
-        low, high = float(chosen.min()), float(chosen.max())
-        chosen = (chosen - low) / (high - low or 1.0) * 255
-        chosen = chosen.round().astype(np.uint8)
-    return np.ascontiguousarray(chosen.transpose(1, 2, 0) if len(chosen) == 3 else chosen[0])
+    image = image_of(pixels)
+    content, kind = encoded(image, side, sharp=_PIXELATED, quality=80, optimize=True)
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}", image.size

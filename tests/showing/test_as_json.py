@@ -1,6 +1,6 @@
 """A sample as a person sees it: safe pictures, marked words, and which samples are alike.
 
-Tests of shown.py, pictures.py and fingerprint.py, of which test_fingerprint.py has more.
+Tests of as_json.py, pictures.py and fingerprint.py, of which test_fingerprint.py has more.
 """
 
 import io
@@ -19,8 +19,8 @@ from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.review.session import Session
+from abstain.showing.as_json import AuditedSamples
 from abstain.showing.pictures import LARGEST_PICTURE
-from abstain.showing.shown import Shown
 
 from audits import HOSTILE, write_images
 from review_client import decide, settled, upcoming
@@ -141,7 +141,7 @@ def test_a_row_has_its_texts_and_its_neighbours_by_them(tmp_path, page):
     changed = tickets()
     changed.loc[3, "description"] += "!"
     changed.to_csv(tmp_path / "t.csv", index=False)
-    assert Shown(AuditFolder.open(tmp_path / "audit")).same.fingerprint() != before
+    assert AuditedSamples(AuditFolder.open(tmp_path / "audit")).same.fingerprint() != before
 
 
 def test_moved_data_are_refused_and_decisions_kept(tmp_path, page):

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from abstain.data import LabeledData
-from abstain.showing.samples import Samples, data_uri
+from abstain.showing.as_html import Samples, data_uri
 
 
 def test_a_missing_category_is_compared_with_others_that_are_missing():
