@@ -80,6 +80,7 @@ def figures():
     loss, epoch, audit_scale = (
         constants(f"bench/{x}.py") for x in ("loss", "epoch", "audit_scale")
     )
+    keyboard = constants("src/abstain/cli/verify.py")
     load = result("review_load.json")
     page_speed = {x["labels"]: x for x in result("review.json")["rows"]}
     answers_in = next(x for x in result("new-answers.json")["rows"] if x["labels"] == 10**5)
@@ -127,6 +128,9 @@ def figures():
             f"with a {sampling['confidence']:.0%} interval; figures by class",
             f"at most one in {WORDS[round(1 / findings._GAPS)]} is left out",
             f"Fewer than {findings.ENOUGH} answers",
+            f"from {findings.ENOUGH} answers with a class on it is measured",
+            f"within {100 * keyboard['WITHIN']:.0f} points (`--within`)",
+            f"after {keyboard['MOST']} answers (`--most`)",
             f"after 200 worst-first reviews the {verdict.CONFIDENCE:.0%} interval of the rest "
             f"covers in about {after:.0%} of the real cases",
             f"in the mean 200 worst-first reviews find {kept['cases', 'real']['found']:.0f} wrong "
@@ -134,7 +138,7 @@ def figures():
             f"One answer in {WORDS[round(1 / curve.SLIPS)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
-            f"**Evidence of small sets.** Up to {out_of_sample.SMALL:,} samples",
+            f"**Evidence of small sets.** Sets of up to {out_of_sample.SMALL:,} samples",
             f"each model of a {WORDS[FOLDS]}-fold cross-validation lacks a {ORDINALS[FOLDS]}",
             f"up to {out_of_sample.SMALL:,} samples with features. The time",
             f"proposals right within {-100 * small_page.CLOSE['proposals']:.0f} points, at most "
@@ -223,8 +227,6 @@ OTHERS = {
     "CONTRIBUTING.md": [
         "Python 3.11 or newer",
         "exits with 2",
-        "back to step 6",
-        "to step 8",
         "(1, 10] for 10 classes, got 0.5",
     ],
 }
@@ -247,6 +249,22 @@ def test_a_page_shows_no_number_that_nothing_checks(name):
         text = text.replace(known, "")
     text = re.sub(r"^\d+\. ", "", text, flags=re.MULTILINE)  # numbers of a list
     assert re.findall(r".{0,30}(?<![\w])\d[\d.,]*%?.{0,20}", text) == []
+
+
+def test_the_walk_for_newcomers_names_files_and_functions_that_are_there():
+    text = page("CONTRIBUTING.md")
+    names = re.findall(r"`((?:[\w.-]+/)+[\w.-]*|\w+\.\w+)[` ]", text)
+    files = {x.strip("/") for x in names if x.endswith(("/", ".py", ".toml", ".md"))}
+    tops = [ROOT / x for x in ("src/abstain", "tests", "bench", "docs", "reproduction")]
+    paths = [*ROOT.iterdir(), *(x for top in tops for x in (top, *top.rglob("*")))]
+    known = [f"/{x.relative_to(ROOT)}" for x in paths]
+    assert len(files) > 40
+    assert [x for x in files if not any(y.endswith(f"/{x}") for y in known)] == []
+    walk = re.findall(r"^\d+\. `([\w/]+\.py)`, (`[^,:]*`)", text, re.MULTILINE)
+    assert len(walk) == 10
+    for file, functions in walk:
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", functions):
+            assert re.search(rf"^ *(def|class) {name}\b", page(file), re.MULTILINE), name
 
 
 def test_the_readme_says_of_training_what_its_page_does():

@@ -9,7 +9,7 @@ last.safetensors   the newest checkpoint (best.safetensors: of the validation st
 epochs.parquet     the history; steps.parquet; tensorboard/
 ledger.parquet     what the training saw of each sample
 model.safetensors  the model; summary.json: how it ended
-finetuned/         the same of a training that is tried, until it is decided (trial_folder.py)
+finetuned/         the same of a training that is tried, until it is decided (trial.py)
 """
 
 import json
