@@ -1,5 +1,6 @@
 """The data set that was audited, with corrected labels: a source to train on."""
 
+import io
 import os
 import shlex
 from collections.abc import Mapping
@@ -65,21 +66,16 @@ def export_cleaned(
     check_own_files(audit, target)
     loaded, sources = audit.load(), audit.summary["sources"]
     data = loaded.as_shown
-    found = corrected(
-        audit,
-        audit.answers().by_id,
-        data=data,
-        fix=fix,
-        min_confidence=min_confidence,
-        unsure=unsure,
-    )
+    answers, sure = audit.answers().by_id, min_confidence
+    found = corrected(audit, answers, data=data, fix=fix, min_confidence=sure, unsure=unsure)
     is_table = bool(source_files(sources)) or folder_of(sources) is not None
     reading = reading_of_cleaned(sources, target)
     if found.dropped and loaded.shown is not None:
         _check_beside(target, reading["features"])
     if target.suffix.lower() == ".npz" and not is_table:
-        arrays = plain_arrays(data, found, target)
-        write_file(target, lambda path: _save_arrays(path, arrays))
+        stream = io.BytesIO()
+        np.savez_compressed(stream, **plain_arrays(data, found, target))
+        write_file(target, lambda path: path.write_bytes(stream.getbuffer()))
     else:
         table = table_of(sources, data, found, target.parent)
         if table is None:
@@ -92,14 +88,7 @@ def export_cleaned(
         write_table(table, target)
     if loaded.shown is not None:
         reading["features"] = _features_of_kept(loaded, found, target, reading["features"])
-    return Exported(
-        path=target,
-        rows=len(found.rows),
-        dropped=len(found.dropped),
-        relabelled=found.relabelled,
-        unsure=found.unsure,
-        reading=reading,
-    )
+    return found.exported(target, reading)
 
 
 def reading_of_cleaned(
@@ -167,12 +156,6 @@ def _features_of_kept(
     """The file of features that fits the rows that were written: the old one, or one beside."""
     if not found.dropped:
         return str(features)
-    beside = target.with_suffix(SUFFIX)
-    kept = np.asarray(data.inputs)[found.rows]
+    beside, kept = target.with_suffix(SUFFIX), np.asarray(data.inputs)[found.rows]
     write_file(beside, lambda path: np.save(path, kept))
     return str(beside)
-
-
-def _save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    with path.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)

@@ -5,6 +5,8 @@ Everything that is exported, compared or shown as corrected reads them here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ import numpy.typing as npt
 from abstain.auditing.answers import Answer
 from abstain.auditing.folder import AuditFolder
 from abstain.data import LabeledData
+from abstain.exporting.files import Exported
 
 WEIGHT = "weight"
 
@@ -43,10 +46,16 @@ class Corrected:
         """The ids of the others."""
         return [self.ids[row] for row in np.flatnonzero(~self.keep).tolist()]
 
-    @property
-    def relabelled(self) -> int:
-        """The number of samples that stay under another class."""
-        return int((self.labels != self.given)[self.keep].sum())
+    def exported(self, path: Path, reading: Mapping[str, Any], rows: int | None = None) -> Exported:
+        """Say what was written: by default the samples that stay."""
+        return Exported(
+            path=path,
+            rows=len(self.rows) if rows is None else rows,
+            dropped=len(self.dropped),
+            relabelled=int((self.labels != self.given)[self.keep].sum()),
+            unsure=self.unsure,
+            reading=reading,
+        )
 
     @property
     def as_given(self) -> "Corrected":

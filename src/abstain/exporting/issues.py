@@ -1,6 +1,7 @@
 """The table of issues as a file, with the answers that came in since it was written."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +37,20 @@ def with_answers(issues: "pa.Table", answers: Answers) -> "pa.Table":
     """The table of issues with the answers that came in since it was written."""
     pa = require("pyarrow", "the table of issues")
     ids, flags = (issues.column(name).to_pylist() for name in ("id", "is_label_issue"))
-    by_id, labels = answers.by_id, answers.labels
-    kinds = {id_: x.kind for id_, x in by_id.items() if x.label is None}
-    columns = {
-        "is_label_issue": [f and id_ not in by_id for f, id_ in zip(flags, ids, strict=True)],
-        ANSWER: pa.array([labels.get(id_) for id_ in ids], pa.string()),
-        NO_CLASS: pa.array([kinds.get(id_) for id_ in ids], pa.string()),
-    }
+    open_ = [flag and id_ not in answers.by_id for flag, id_ in zip(flags, ids, strict=True)]
+    columns = {"is_label_issue": pa.array(open_), **answer_columns(ids, answers)}
     for name, values in columns.items():
         issues = issues.set_column(issues.column_names.index(name), name, [values])
     return issues
+
+
+def answer_columns(
+    ids: Sequence[str], answers: Answers, nothing: str | None = None
+) -> dict[str, "pa.Array"]:
+    """The columns of the answers to some labels."""
+    pa = require("pyarrow", "the table of issues")
+    kinds = {id_: x.kind for id_, x in answers.by_id.items() if x.label is None}
+    return {
+        name: pa.array([known.get(id_, nothing) for id_ in ids], pa.string())
+        for name, known in ((ANSWER, answers.labels), (NO_CLASS, kinds))
+    }

@@ -57,24 +57,15 @@ def export_reviewed(
         for name, values in zip(_COLUMNS, _columns(found, decided), strict=True):
             table = table.append_column(name, [values])
         write_table(table, target, for_people=True)
-        rows, reading = table.num_rows, {"label": CORRECTED}
-    elif target.suffix:
+        return found.exported(target, {"label": CORRECTED}, table.num_rows)
+    if target.suffix:
         raise AbstainError(
             f"must end in .csv or .parquet, or be a folder for images, got {target}",
             argument="out",
         )
-    else:
-        source = _image_folder(audit, target)
-        found, reading = corrected(audit, answers), {}
-        _write_folder(found, source, target, copies=copies)
-        rows = len(found.rows)
-    return Exported(
-        path=target,
-        rows=rows,
-        dropped=len(found.dropped),
-        relabelled=found.relabelled,
-        reading=reading,
-    )
+    source, found = _image_folder(audit, target), corrected(audit, answers)
+    _write_folder(found, source, target, copies=copies)
+    return found.exported(target, {})
 
 
 def _table(
@@ -93,8 +84,8 @@ def _table(
         table = pa.table({name: pa.array(x, pa.string()) for name, x in texts.items()})
     if source_files(sources):
         return found, table
-    new = ["given_label" if name == "label" else name for name in table.column_names]
-    return found, table.rename_columns(new)
+    names = ["given_label" if name == "label" else name for name in table.column_names]
+    return found, table.rename_columns(names)
 
 
 def _columns(found: Corrected, decided: Mapping[str, Decided]) -> list["pa.Array"]:
@@ -132,8 +123,7 @@ def _image_folder(audit: AuditFolder, target: Path) -> Path:
 
 def _write_folder(found: Corrected, source: Path, target: Path, *, copies: bool) -> None:
     """Write images under the folder of their corrected class."""
-    rows = found.rows.tolist()
-    root = source.resolve()
+    rows, root = found.rows.tolist(), source.resolve()
     ids = [found.ids[row] for row in rows]
     outside = [x for x in ids if not (source / x).resolve().is_relative_to(root)]
     if outside:  # the page shows none of them either
@@ -147,19 +137,14 @@ def _write_folder(found: Corrected, source: Path, target: Path, *, copies: bool)
         name = Path(found.ids[row]).name
         if found.labels[row] != found.given[row]:  # two classes may have a 1.png each
             name = f"{found.classes[found.given[row]]}-{name}"
-        place = target / label / name
-        count = 1
+        place, count = target / label / name, 1
         while place in taken:
             count += 1
             place = target / label / f"{Path(name).stem}-{count}{Path(name).suffix}"
         taken.add(place)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _put(origin, place, copies=copies)
-
-
-def _put(origin: Path, place: Path, *, copies: bool) -> None:
-    if not copies:
-        with suppress(OSError):  # of another file system there are only copies
-            os.link(origin.resolve(), place)
-            return
-    shutil.copyfile(origin, place)
+        if not copies:
+            with suppress(OSError):  # of another file system there are only copies
+                os.link(origin.resolve(), place)
+                continue
+        shutil.copyfile(origin, place)

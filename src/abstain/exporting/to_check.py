@@ -11,6 +11,7 @@ from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answers, answers_in
 from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.errors import AbstainError
 from abstain.exporting.files import Exported, check_own_files, folder_of, write_table
+from abstain.exporting.issues import answer_columns
 from abstain.exporting.rows import plain_rows
 from abstain.support.optional import require
 from abstain.support.wording import many
@@ -48,9 +49,7 @@ def export_sample(audit: AuditFolder, out: str | os.PathLike[str], size: int) ->
     columns: dict[str, Any] = {ID: pa.array(drawn, pa.string())}
     columns |= _inputs(audit, drawn, target.parent)
     columns["given_label"] = pa.array([given[x] for x in drawn], pa.string())
-    kinds = {id_: x.kind for id_, x in answers.by_id.items() if x.label is None}
-    for name, known in ((ANSWER, answers.labels), (NO_CLASS, kinds)):
-        columns[name] = pa.array([known.get(x, "") for x in drawn], pa.string())
+    columns |= answer_columns(drawn, answers, "")
     write_table(pa.table(columns), target, for_people=True)
     return Exported(path=target, rows=size)
 

@@ -33,7 +33,7 @@ from abstain.review.asked import (
     row_of,
     text_of,
 )
-from abstain.review.downloads import offered, write_download
+from abstain.review.export import offered, write_download
 from abstain.review.guard import Guard
 from abstain.review.session import Session, UndecidedError
 from abstain.review.store import FILE, NotKeptError

@@ -1,13 +1,14 @@
-"""Corrected labels, out of the page: what the log says, as files with the log beside."""
+"""Corrected labels out of the log: as files with the log beside, and as downloads of the page."""
 
 import os
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
+from abstain.exporting.cleaned import default_suffix, export_cleaned
 from abstain.exporting.files import Exported, folder_of, write_table
 from abstain.exporting.reviewed import Decided, export_reviewed
 from abstain.review.decisions import Decisions, whose
@@ -16,6 +17,13 @@ from abstain.support.optional import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from abstain.review.session import Session
+
+
+What: TypeAlias = Literal["corrected", "cleaned", "log"]
+FOLDER = "exports"
+"""In the audit's folder: downloads are written where the paths in them are right."""
 
 
 @typed()
@@ -89,3 +97,40 @@ def log_table(decisions: Decisions, audit: AuditFolder, address: str = "") -> "p
         columns["picture"] = pa.array([str(folder / x.id) for x in entries], text)
     columns["sample"] = pa.array([None if k is None else f"{address}#row={k}" for k in rows], text)
     return pa.table(columns)
+
+
+def write_download(session: "Session", what: str, address: str) -> Path:
+    """Write what is asked for, as it is now.
+
+    Args:
+        session: The review.
+        what: The corrected labels, a set to train on, or the log.
+        address: Of the page, for links back to a sample.
+    """
+    if what not in get_args(What):
+        raise AbstainError(f"must be one of {', '.join(get_args(What))}, got {what!r}")
+    audit = session.audit
+    place = audit.folder / FOLDER
+    try:
+        place.mkdir(exist_ok=True)
+    except OSError as error:
+        raise AbstainError(f"{place} must be a folder to write to, got: {error}") from error
+    name = Path(str(audit.summary["name"])).stem or "audit"
+    if what == "log":
+        target = place / f"{name}-log.csv"
+        write_table(log_table(session.store.decisions, audit, address), target, for_people=True)
+    elif what == "corrected":
+        target = place / f"{name}-corrected.csv"
+        export_corrected(audit, target)
+    else:
+        source, inputs = str(audit.summary["sources"]["train"]), audit.summary["inputs"]
+        target = place / f"{name}-cleaned{default_suffix(source, inputs)}"
+        session.share()
+        export_cleaned(audit, target, "reviewed")
+    return target
+
+
+def offered(audit: AuditFolder) -> list[str]:
+    """List the downloads of an audit: of data in memory there is no source to correct."""
+    in_memory = audit.summary["sources"]["train"] is None
+    return [what for what in get_args(What) if not (in_memory and what == "cleaned")]
