@@ -1,4 +1,4 @@
-"""How the audit grows with the data: ledger, evidence, rate and ranking on synthetic beliefs.
+"""Measure how the audit grows with the data: ledger, evidence, rate and ranking.
 
 The beliefs are those of a model that improves from epoch to epoch, with a tenth of the labels
 wrong. They are made batch by batch, so that only the audit's own memory grows. Each case runs in a

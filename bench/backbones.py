@@ -1,4 +1,4 @@
-"""What a backbone gains on data sets whose wrong labels are known.
+"""Measure the gain of a backbone on data sets whose wrong labels are known.
 
     python bench/backbones.py --data-dir DATA --out results/backbones.json
 

@@ -99,7 +99,7 @@ _COMPARED = tuple(x for x in FIGURES if x != "covers")  # of coverage, more is n
 
 
 def evidence(found):
-    """How good verdicts by each kind of evidence are: a table of real errors, one of planted."""
+    """Compare verdicts by each kind of evidence: a table of real errors, one of planted."""
     rows, parts = Rows(found["cases"]), []
     for words, noises in _ERRORS.items():
         group = rows.of(*noises)
@@ -109,7 +109,7 @@ def evidence(found):
 
 
 def evidence_ahead(found):
-    """By how much each other kind of evidence is better than the training, by source."""
+    """Compare each other kind of evidence with the training, by source."""
     rows, rivals = Rows(found["cases"]), [x for x in _KINDS if x != "ledger"]
     lines = []
     for figure in _COMPARED:
@@ -123,7 +123,7 @@ def evidence_ahead(found):
 
 
 def cost(files):
-    """What embedding costs beside the bare forward pass."""
+    """Tabulate the cost of embedding beside the bare forward pass."""
     lines = [
         "| device | photos a second, bare network | `embed`, in memory | `embed`, JPEG files "
         "| limit | audit of features |",
@@ -198,7 +198,7 @@ _RULES = {
 
 
 def better(found):
-    """What a rule loses that chooses one of two networks by held-out labels."""
+    """Measure the loss of a rule that chooses one of two networks by held-out labels."""
     lines = [
         "| one of two networks by | all sets | every source alike | photos |",
         "|---|---|---|---|",
@@ -312,7 +312,7 @@ def heads(found):
 
 
 def heads_cost(found):
-    """What five heads cost beside one."""
+    """Tabulate the cost of five heads beside one."""
     lines = [
         "| samples × columns, classes | on | one head | five heads | times |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Of two trainings, which is better? What held-out labels say of it where many are wrong.
+"""Choose the better of two trainings by held-out labels, where many of these are wrong.
 
     python bench/better_of_two.py --data-dir DATA --out results/better-of-two.json
 
@@ -60,7 +60,7 @@ def learnt(rows, given, classes, hidden, epochs, seed):
 
 @torch.no_grad()
 def figures(model, rows, given, test, true, classes):
-    """What held-out labels say, the more the better, and the accuracy in truth."""
+    """Measure what held-out labels say, the more the better, and the accuracy in truth."""
     losses = cross_entropy(model(rows), given, reduction="none")
     return {
         "cross-entropy": -float(losses.mean()),

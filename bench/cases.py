@@ -150,7 +150,7 @@ def _read_plain(name):
 
 
 def features_of(name, inputs, kind, wordllama):
-    """What a model sees: standardised numbers."""
+    """Compute the features that a model gets: standardised numbers."""
     from sklearn.decomposition import PCA, TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import StandardScaler

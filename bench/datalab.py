@@ -191,7 +191,7 @@ def noisy(rows, part, rng):
 
 
 def device():
-    """Where neighbours are searched, and how the table calls it."""
+    """Name the device on which neighbours are searched, for torch and for the table."""
     if torch.cuda.is_available():
         return "cuda", torch.cuda.get_device_name().removeprefix("NVIDIA ")
     return "cpu", CPU

@@ -1,4 +1,4 @@
-"""What `abstain embed` costs beside the bare forward pass of its network on the same batches.
+"""Measure `abstain embed` beside the bare forward pass of its network on the same batches.
 
     python bench/embed.py --photos 4000 --out results/embed-cpu.json
 

@@ -1,4 +1,4 @@
-"""What an audit from features on disk costs beside the same audit from features in memory.
+"""Measure an audit from features on disk beside the same audit from features in memory.
 
     python bench/embed_scale.py --on-disk 10000000 --output results/embed-scale.json
 

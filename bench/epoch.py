@@ -1,4 +1,4 @@
-"""What an epoch costs, on the MNIST CNN and the 4,000 training images of mnist-5k.
+"""Measure the cost of an epoch, on the MNIST CNN and the 4,000 training images of mnist-5k.
 
 The guarded schedule with its ledger, cross-entropy in the same loop, and the plain way of training
 (a DataLoader over float32 tensors, softmax then log), two by two in turn in one run, each as the

@@ -36,7 +36,7 @@ from abstain.scores.evidence import Evidence, evidence_from_probabilities
 
 RESULTS = ROOT / "results/evidence.json"
 SHARES = {"ledger": 1.0, "heads": 0.0, "mean": 0.5, "weighted": None}
-"""How much the training counts; None is learnt."""
+"""Weight of the training's evidence; None is learnt."""
 FIGURES = ("error", "covers", "score", "f1", "auroc", "ap")
 
 

@@ -43,7 +43,7 @@ _LABELS_OF_A_CLASS = 100  # fewer say too little by themselves
 
 @dataclass(frozen=True)
 class Counts:
-    """What the fit needs of a case."""
+    """The figures of a case that the fit needs."""
 
     case: Case
     kind: str
@@ -74,7 +74,7 @@ def centres():
 
 
 def stored(case, folder):
-    """What bench/cases.py kept of a case: arrays, evidence by kind, and which labels are wrong."""
+    """Read what bench/cases.py kept of a case: arrays, evidence by kind, which labels are wrong."""
     with np.load(Path(folder) / case.file) as file:
         kept = {name: file[name] for name in file.files}
     given = kept["given"].astype(np.int64)
@@ -233,7 +233,7 @@ def walks(lines, counts, level, wander, mode):
 
 
 def class_offsets(one, logits):
-    """How far the levels of classes lie from the curve of their case."""
+    """Measure how far the levels of classes lie from the curve of their case."""
     for counts in one.by_class.astype(np.float64):
         right, wrong = at_nodes(counts)
         labels = right + wrong

@@ -108,7 +108,7 @@ def seconds_of(heads, *data):
 
 
 def cost(samples, columns, classes, repeats=5):
-    """How many times as long five heads take as one; measured in turn."""
+    """Measure how many times as long five heads take as one, in turn."""
     generator = torch.Generator().manual_seed(0)
     given = torch.randint(classes, (samples,), generator=generator)
     rows = torch.randn(samples, columns, generator=generator)

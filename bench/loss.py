@@ -1,4 +1,4 @@
-"""What the gambler's loss costs: forward and backward over cross-entropy on the same logits, CPU.
+"""Measure the gambler's loss: forward and backward over cross-entropy on the same logits, CPU.
 
 Times are medians of repeats taken in turn in one run, on one thread; only their ratios mean
 something. Memory is the peak above what is held before, of one forward and backward pass.

@@ -1,4 +1,4 @@
-"""What columns of text beside numbers gain on tables whose wrong labels are known.
+"""Measure the gain of columns of text beside numbers, on tables with known wrong labels.
 
     python bench/mixed_tables.py --data-dir DATA --out results/mixed-tables.json
 
@@ -25,7 +25,7 @@ from abstain.embed import joined
 from bench.backbones import TEXTS, drawn, ranking
 
 SHRINK = {"joined": joined.SHRINK, "joined, unscaled": 0.0, "joined, a text as a number": 0.5}
-"""By which power of their number features of a text are divided beside numbers."""
+"""Power of their number by which features of a text are divided beside numbers."""
 
 
 def table_of(data_dir, name, most):

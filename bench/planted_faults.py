@@ -23,7 +23,7 @@ from abstain.embed.backbones.names import backbone_named
 from abstain.embed.embedding import embed
 
 SHARE = {"near_duplicate": 0.02, "outlier": 0.005, "dark": 0.02, "blurry": 0.02}
-"""Of the samples of a set. Outliers are rare: many that are alike would be a class of their own."""
+"""Share of the samples of a set. Outliers are rare: many alike would be a class of their own."""
 BACKBONES = {"image": "small:efficientnet-lite2", "text": "small:wordllama"}
 STRANGERS = ("product_match", "convabuse", "climate_fever", "weak_trec", "noisyag", "politeness",
              "davidson_hate", "md_offensive")  # fmt: skip
@@ -94,7 +94,7 @@ def read(name, data_dir):
 
 
 def features_of(data):
-    """What an audit would see: features of a backbone, or an encoded table."""
+    """Compute what an audit would get: features of a backbone, or an encoded table."""
     if data.kind == "table":
         return TableEncoder.fit(data).encode(data)
     backbone = backbone_named(BACKBONES[data.kind], data.kind)

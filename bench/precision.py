@@ -1,4 +1,4 @@
-"""What bf16 and channels-last save of a step on this processor, by kind and size of the inputs.
+"""Measure the gain of bf16 and channels-last on this processor, by kind and size of the inputs.
 
 An epoch of plain steps (forward, cross-entropy, backward, Adam) of a default network, in each
 layout in turn; only ratios mean something. `Layout` (training/loop/step.py) follows from it.

@@ -1,4 +1,4 @@
-"""How reviewed labels change P(wrong) of the other labels, and a new training.
+"""Measure how reviewed labels change P(wrong) of the other labels, and a new training.
 
     python bench/reviews.py --ledgers FOLDER --data-dir DATA
 
@@ -159,7 +159,7 @@ def evidence_of(training):
 
 
 def retrained(case, options):
-    """How labels that nobody reviewed are ranked before and after corrections, and their rate."""
+    """Measure ranking and rate of labels that nobody reviewed, before and after corrections."""
     import torch
 
     from abstain import Recipe

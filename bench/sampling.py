@@ -1,4 +1,4 @@
-"""How often the interval of a checked sample covers the noise rate, on cases with known errors.
+"""Measure the coverage of the interval of a checked sample, on cases with known errors.
 
     python bench/sampling.py --ledgers FOLDER
 

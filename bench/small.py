@@ -47,7 +47,7 @@ from abstain.scores.verdict import judge
 
 RESULTS = ROOT / "results/small.json"
 DRAWS = {100: 2, 200: 1, 400: 1, 800: 1, 1600: 1}
-"""How often so many samples are drawn of each set."""
+"""Number of draws of each set, by the size of a draw."""
 SIZES = {
     "real": (100, 200, 400, 800, 1600),
     "symmetric 0.2": (100, 200, 400, 800),

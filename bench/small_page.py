@@ -39,7 +39,7 @@ COLUMNS = {
 }
 RANKED = ("auroc", "ap")
 CLOSE = {"auroc": 0.0, "ap": 0.0, "proposals": -0.03}
-"""How far below cleanlab leave-one-out may be: the aims."""
+"""Aims: the least difference of leave-one-out from cleanlab."""
 TIMES = 1.5
 LARGEST = 2_000
 ERRORS = {"real errors": ("real",), "planted errors": ("symmetric 0.2", "pairflip 0.2")}

@@ -1,4 +1,4 @@
-"""How good a verdict is on data sets that its numbers were not learnt from.
+"""Measure the verdict on data sets that its numbers were not learnt from.
 
     python bench/verdict.py --ledgers FOLDER   # judge all cases that bench/cases.py kept, minutes
     python bench/verdict.py --ledgers FOLDER --again   # after a change of the mapping alone
@@ -45,7 +45,7 @@ _LABELS_OF_A_CLASS = 100
 
 
 def figures(wrong, rate=None, flags=None, badness=None):
-    """How good a rate, flags and a ranking are, where the wrong labels are known.
+    """Measure a rate, flags and a ranking, where the wrong labels are known.
 
     >>> wrong = np.array([True, False, False, True])
     >>> figures(wrong, rate=0.3, flags=wrong, badness=wrong.astype(float))["error"]
@@ -85,7 +85,7 @@ def interval_figures(interval, truth):
 
 
 def budget_figures(found, wrong):
-    """How many of the k worst are wrong, against what was expected, for ten k up to all flags."""
+    """Count the wrong among the k worst, against what was expected, for ten k up to all flags."""
     flagged = max(int(found.is_label_issue.sum()), 1)
     true = np.cumsum(wrong[found.order])
     errors, covered = [], []
@@ -216,7 +216,7 @@ def effect(learnt):
 
 
 def error_after_reviews(evidence, given, wrong, worst, learnt):
-    """Of the expected noise rate of the labels that nobody reviewed, once the worst were."""
+    """Error of the expected noise rate of the labels that nobody reviewed, once the worst were."""
     # Which class a wrong label should have is not in the counts, and does not matter here.
     other = int(given.max()) + 1
     answers = {int(k): other if wrong[k] else int(given[k]) for k in worst}
@@ -226,14 +226,14 @@ def error_after_reviews(evidence, given, wrong, worst, learnt):
 
 
 def sensitivity(learnt):
-    """What moving each number does: name, share moved by, and the figures of `effect`."""
+    """Move each number: name, share moved by, and the figures of `effect`."""
     ways = [(x.name, by) for x in fields(Learnt) for by in (-MOVED_BY, MOVED_BY)]
     lines = [[name, by, *effect(moved(learnt, name, by))] for name, by in ways]
     return [["none", 0.0, *effect(learnt)], *lines]
 
 
 def without_each_source():
-    """Of each number: the least and the most that is learnt without a source, and which."""
+    """For each number, the least and the most that is learnt without a source, and which."""
     found = {source: left_out(source) for source in sorted({x.source for x in load()})}
     lines = []
     for name in (x.name for x in fields(Learnt)):

@@ -27,7 +27,7 @@ from verdict_tables import (
 
 PAGE, README = ROOT / "docs/audit-bench.md", ROOT / "README.md"
 MARKS = "<!-- real errors: bench/verdict.py -->\n", "<!-- end -->\n"
-"""What stands between these in the README is made here."""
+"""Marks in the README: the text between them is made here."""
 
 
 def intro(rows, learnt):
@@ -157,7 +157,7 @@ Means over {len(real)} cases; in brackets every one of {len(real.by_source(len))
 
 
 def differences(real):
-    """How far ours is ahead, with a standard error over sources."""
+    """Tabulate how far ours is ahead, with a standard error over sources."""
     lines = []
     for figure in ("error", "f1", "auroc", "ap"):
         cells = [FIGURES[figure]]
@@ -174,7 +174,7 @@ def differences(real):
 
 
 def ahead(real, figure, rival):
-    """By how much ours is better, by source."""
+    """Compute how much better ours is, by source."""
     sign = -1 if figure in LOWER_IS_BETTER else 1
     return real.by_source(lambda x: sign * (x["ledger"][figure] - x[rival][figure]))
 

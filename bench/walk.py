@@ -1,4 +1,4 @@
-"""How far one has to read: files and calls of three walks through the package, and opens per photo.
+"""Measure the reading: files and calls of three walks through the package, opens per photo.
 
 `python bench/walk.py results/walk.json` follows an audit of a folder of photos, an audit of arrays
 and one decision in a review. Of each it counts the source files of abstain that are entered, how

@@ -50,7 +50,7 @@ class Best:
     mean: float
     methods: tuple[str, ...]
     stat: Stat | None = None
-    """Of our own runs."""
+    """Mean and spread of our own runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class AutoRow:
     auto: Stat | None
     paper: Best | None
     own: Best | None
-    """Of the baselines, run by us; which is the best is seen from the test set only."""
+    """The best of the baselines that we ran; which it is can be seen from the test set only."""
 
     @property
     def margin(self) -> float | None:
@@ -135,7 +135,7 @@ def unrun_baselines(evidence: Evidence) -> Counter[str]:
 
 @dataclass(frozen=True)
 class Course:
-    """How a run of `auto` went."""
+    """The course of a run of `auto`."""
 
     best: int
     """The epoch of the lowest held-out loss."""
@@ -168,7 +168,7 @@ def course(record: Record) -> Course | None:
 
 
 def courses(records: Sequence[Record]) -> list[Course]:
-    """Of all runs that have one."""
+    """Read the courses of all runs that have one."""
     return [found for record in records if (found := course(record)) is not None]
 
 

@@ -30,7 +30,7 @@ from reproduction.searched_page import best_settings, chosen_by_held_out
 from reproduction.targets import ABLATED, ABLATIONS, AUTO, TARGETS
 
 CLEAN_POINTS = 0.3
-"""How far below nll it may be where all labels are right."""
+"""Largest loss of accuracy against nll where all labels are right."""
 _SEEDS, _SEEDS_OF = 3, {"mnist": 5}
 
 

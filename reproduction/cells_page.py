@@ -31,7 +31,7 @@ _RULE = (
 
 
 def findings(views: Sequence[CellView]) -> list[str]:
-    """What the public code and the logs show, for readers of the paper's tables."""
+    """List what the public code and the logs show, for readers of the paper's tables."""
     if not views:
         return []
     apart = ", ".join(
@@ -84,7 +84,7 @@ def _leak(views: Sequence[CellView]) -> str:
 
 
 def counts(views: Sequence[CellView]) -> str:
-    """How many of the printed numbers come out, and by what."""
+    """Count the printed numbers that come out, and by what."""
     found = Counter(view.verdict for view in views)
     settled = len(views) - found["open"]
     return (
@@ -159,7 +159,7 @@ def _first(view: CellView) -> list[Setting]:
 
 
 def _settings(views: Sequence[CellView]) -> list[str]:
-    """What the settings that are taken do to the numbers that agree without them."""
+    """Say what the settings that are taken do to the numbers that agree without them."""
     lines = []
     for key in dict.fromkeys((v.target, v.data, v.method, v.chosen) for v in views):
         column = [v for v in views if (v.target, v.data, v.method, v.chosen) == key]

@@ -1,4 +1,4 @@
-"""What the paper claims, and whether our runs confirm it: each verdict is computed from results."""
+"""The claims of the paper, and whether our runs confirm them: verdicts computed from results."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def judge(share: float, wanted: float = 1.0) -> Verdict:
 
 
 def table_claims(evidence: Evidence) -> list[Claim]:
-    """What the three tables should show."""
+    """List what the three tables should show."""
     symmetric = "table-symmetric"
     return [
         _better(

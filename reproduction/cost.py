@@ -1,4 +1,4 @@
-"""How long runs take: a guess at first, then what was measured on this machine."""
+"""The time of runs: a guess at first, then what was measured on this machine."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Cost:
                 self._learn([record.run], record.seconds)
 
     def seconds(self, runs: Sequence[Run]) -> float:
-        """How long runs will take that are stacked into one group."""
+        """Estimate the seconds of runs that are stacked into one group."""
         if not runs:
             return 0.0
         taken, guessed = self._measured.get(runs[0].network, (0.0, 0.0))

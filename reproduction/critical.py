@@ -17,7 +17,7 @@ DRAWN_PAYOFFS = (8.0, 8.2, 8.4, 8.6, 9.0)
 """The payoffs whose whole trajectories the figure shows."""
 _EPOCHS = 10
 _WIDTH, _QUICK_WIDTH = 0.01, 1.25
-"""Of the bracket at the end: as in the paper, and for a try-out."""
+"""Width of the bracket at the end: as in the paper, and for a try-out."""
 _LOW, _HIGH = 5.0, 10.0
 _LEARNT = 0.5
 """A frozen network guesses; one that learns is far above this after a few epochs."""
@@ -32,7 +32,7 @@ class Bracket:
     low: float
     high: float
     width: float
-    """How narrow it is to become."""
+    """Width that it is to reach."""
 
     @property
     def closed(self) -> bool:
@@ -41,7 +41,7 @@ class Bracket:
 
     @property
     def steps(self) -> int:
-        """How many halvings are left."""
+        """Number of halvings left."""
         return max(0, math.ceil(math.log2((self.high - self.low) / self.width) - 1e-3))
 
     @property
@@ -51,7 +51,7 @@ class Bracket:
 
 
 def brackets(data: str, seeds: int, quick: bool, known: Sequence[Record]) -> list[Bracket]:
-    """What is known of the critical payoff, for each rate and seed."""
+    """Bracket the critical payoff by what is known, for each rate and seed."""
     learnt: dict[tuple[str, int], list[tuple[float, bool]]] = {}
     for record in known:
         if belongs(record.run, data, quick):
@@ -77,7 +77,7 @@ def next_runs(data: str, seeds: int, quick: bool, known: Sequence[Record]) -> li
 
 
 def later_runs(data: str, seeds: int, quick: bool, known: Sequence[Record]) -> int:
-    """How many runs are needed after the next ones."""
+    """Count the runs that are needed after the next ones."""
     return sum(max(0, b.steps - 1) for b in brackets(data, seeds, quick, known))
 
 

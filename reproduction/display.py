@@ -1,4 +1,4 @@
-"""What a person sees of a grid: runs done, what is trained now, time left; else nothing."""
+"""The display of a grid for a person: runs done, what is trained now, time left; else nothing."""
 
 from types import TracebackType
 

@@ -1,4 +1,4 @@
-"""What is known of each cell: mean, spread and number of seeds, and the histories behind them."""
+"""The evidence for each cell: mean, spread and number of seeds, and the histories behind them."""
 
 import math
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Evidence:
         return summary(self.records(target, row, column))
 
     def missing(self, target: Target) -> int:
-        """How many runs are missing, as far as is known."""
+        """Count the missing runs, as far as is known."""
         names = {record.name for record in self.known}
         next_ones = sum(run.name not in names for run in target.runs(self.scale, self.known))
         return next_ones + target.later_runs(self.scale, self.known)

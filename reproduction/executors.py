@@ -1,4 +1,4 @@
-"""What trains: many small networks at once, or one by the loop that users train with."""
+"""Executors: many small networks at once, or one by the loop that users train with."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ class Executor:
 
 @dataclass(frozen=True, kw_only=True)
 class OneResult:
-    """What one training through `abstain.train` gave."""
+    """The result of one training through `abstain.train`."""
 
     recipe: Plan
     epochs: list[dict[str, float]]

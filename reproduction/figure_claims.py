@@ -1,4 +1,4 @@
-"""What the paper claims of its figures, computed from our histories."""
+"""The claims of the paper on its figures, computed from our histories."""
 
 from dataclasses import astuple, dataclass
 from itertools import combinations
@@ -22,7 +22,7 @@ _NEAR = 1.0
 
 
 def figure_claims(evidence: Evidence) -> list[Claim]:
-    """What the figures should show."""
+    """List what the figures should show."""
     return [
         _learnability(evidence),
         _rejection(evidence),
@@ -211,7 +211,7 @@ def _stopping(evidence: Evidence) -> Claim:
 
 @dataclass(frozen=True)
 class PredictedStop:
-    """Where a run reaches the predicted loss: the epoch, and test accuracies in %."""
+    """The point where a run reaches the predicted loss: the epoch, and test accuracies in %."""
 
     epoch: int
     accuracy: float

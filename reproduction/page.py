@@ -77,7 +77,7 @@ def _head(evidence: Evidence) -> str:
 
 
 def what_was_run(known: Sequence[Record], scale: Scale) -> str:
-    """How many runs there are, over how many seeds and on what; and whether it is a try-out."""
+    """Count the runs and seeds, name the machine, and say whether it is a try-out."""
     devices = sorted({str(record.machine.get("device", "?")) for record in known})
     torches = sorted({record.versions.get("torch", "?") for record in known})
     seeds = len({record.run.seed for record in known})
@@ -126,7 +126,7 @@ def _table(evidence: Evidence, target: Target) -> list[str]:
 
 
 def _unstopped(evidence: Evidence, target: Target) -> list[str]:
-    """Where the analytical stop of a table never stopped: its accuracy is then that of the end."""
+    """List where the analytical stop of a table never stopped: the accuracy is that of the end."""
     unstopped = []
     for cell in evidence.cells(target.name):
         recipe = cell.base.recipe
@@ -162,7 +162,7 @@ def beside(ours: Stat | None, theirs: Published | None, stops: bool) -> str:
 
 
 def missing(evidence: Evidence, target: Target) -> list[str]:
-    """What to do where runs of a target are missing; nothing where none is."""
+    """Say how to make the missing runs of a target; nothing where none is."""
     number = evidence.missing(target)
     if not number:
         return []

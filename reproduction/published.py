@@ -23,7 +23,7 @@ class PublishedTable:
     rows: dict[tuple[str, float], tuple[Published, ...]]
 
     def cell(self, data: str, rate: float, column: str) -> Published | None:
-        """What the paper has for a row and a method; None where it has nothing."""
+        """The published number for a row and a method; None where there is none."""
         row = self.rows.get((data, rate))
         return None if row is None or column not in self.columns else row[self._at(column)]
 
@@ -58,7 +58,7 @@ class Logged:
     mean: float
     spread: float
     all_classes: float | None = None
-    """Of the other network of a pair, which is evaluated on all classes."""
+    """Figure of the other network of a pair, which is evaluated on all classes."""
 
     def differs(self, theirs: Published) -> bool:
         """Whether what is printed does not follow from the log, up to a tenth.
@@ -71,7 +71,7 @@ class Logged:
 
 @cache
 def logged(kind: str, data: str, rate: float, method: str) -> Logged | None:
-    """What the authors' log has for a cell of the tables without stops, if it is public.
+    """Find the authors' log for a cell of the tables without stops, if it is public.
 
     >>> logged("pairflip", "cifar10", 0.45, "gamblers")
     Logged(mean=34.57, spread=0.85, all_classes=None)

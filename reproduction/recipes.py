@@ -16,7 +16,7 @@ from reproduction.runs import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How a data set is trained on."""
+    """The settings of training on a data set."""
 
     data: str
     network: str
@@ -90,7 +90,7 @@ NAMES = {
     "cifar10": "CIFAR-10",
     "imdb": "IMDB",
 }
-"""How the pages write the data sets."""
+"""Names of the data sets on the pages."""
 
 METHODS = {
     "nll": "nll",

@@ -1,4 +1,4 @@
-"""What a run gave, with its evidence: recipe, seeds, versions, machine, history, final figures."""
+"""The record of a run: recipe, seeds, versions, machine, history, final figures."""
 
 import math
 import os
@@ -21,7 +21,7 @@ _PACKAGES = ("abstain", "torch", "numpy")
 
 
 class Result(Protocol):
-    """What an executor gives for a recipe."""
+    """The result of an executor for a recipe."""
 
     @property
     def recipe(self) -> Plan:
@@ -41,7 +41,7 @@ class Result(Protocol):
 
     @property
     def test_accuracy(self) -> float:
-        """Of the model at its end, as a share."""
+        """Test accuracy of the model at its end, as a share."""
 
     @property
     def belief(self) -> npt.NDArray[Any] | None:
@@ -58,7 +58,7 @@ class Result(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Separation:
-    """How well scores of the training samples separate right from wrong labels, at the end."""
+    """The separation of right from wrong labels by scores of the training samples, at the end."""
 
     clean: list[int]
     """Samples with a right label per bin of the rejection score, `BINS` of them over [0, 1]."""
@@ -66,9 +66,9 @@ class Separation:
     clean_median: float
     corrupt_median: float
     rejection_auroc: float
-    """Of the rejection score; 0.5 is chance, 1 is perfect."""
+    """AUROC of the rejection score; 0.5 is chance, 1 is perfect."""
     belief_auroc: float
-    """Of the belief in the given label."""
+    """AUROC of the belief in the given label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Record:
 
 
 def make_record(run: Run, result: Result, true: torch.Tensor, seconds: float) -> Record:
-    """What is kept of a result: scores per sample only as a summary."""
+    """Make the record of a result: scores per sample only as a summary."""
     names = list(dict.fromkeys(name for row in result.epochs for name in row))
     history = {
         name: [float(row.get(name, math.nan)) for row in result.epochs]
@@ -163,7 +163,7 @@ def separate(
 
 
 def versions() -> dict[str, str]:
-    """Of what decides the numbers."""
+    """Versions of what decides the numbers."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -174,7 +174,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """What it runs on."""
+    """Describe the machine."""
     cuda = torch.cuda.is_available()
     return {
         "device": torch.cuda.get_device_name() if cuda else platform.machine(),

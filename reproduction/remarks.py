@@ -65,7 +65,7 @@ _TRIED = {
 
 
 def tried(place: Place) -> str:
-    """What was done so that `auto` might win a row; one not looked at before is lost as it is.
+    """List what was done so that `auto` might win a row; one not looked at before is lost as it is.
 
     >>> tried(Place("cifar10", 0.65))
     'First seen in these runs: nothing was tried on it.'

@@ -22,7 +22,7 @@ _DRAWN = [name for name in TARGETS if name.startswith("figure-") or name == AUTO
 
 @dataclass(frozen=True)
 class Places:
-    """Where files are written; by default, their places in the repository."""
+    """Paths of the files written; by default, their places in the repository."""
 
     results: Path = Path("reproduction/results")
     """A Parquet file per target, to be committed."""
@@ -56,7 +56,7 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How far a target is; `seconds` is what its missing runs are expected to take here."""
+    """The progress of a target; `seconds` is what its missing runs are expected to take here."""
 
     target: str
     runs: int
@@ -83,7 +83,7 @@ def missing_runs(targets: Sequence[Target], scale: Scale, known: Known) -> list[
 def make_plan(
     targets: Sequence[Target], scale: Scale, known: Known, cost: Cost, most: int
 ) -> list[Plan]:
-    """How far each target is. A run that several need counts for the first."""
+    """Plan the runs of each target. A run that several need counts for the first."""
     plans: list[Plan] = []
     counted: set[str] = set()
     for target in targets:
@@ -105,7 +105,7 @@ def make_plan(
 
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """What a training needs from outside."""
+    """The outside needs of a training."""
 
     execute: Execute
     load: Load

@@ -75,12 +75,12 @@ class Budget:
 
 @dataclass
 class Outcome:
-    """What came of a round: runs done, runs that there was no time for, runs that cannot be."""
+    """The outcome of a round: runs done, runs that there was no time for, runs that cannot be."""
 
     done: int = 0
     postponed: int = 0
     refused: dict[str, int] = field(default_factory=dict)
-    """How many runs, by the reason."""
+    """Number of refused runs, by the reason."""
 
 
 def run_target(

@@ -45,7 +45,7 @@ _DEFAULTS = {f.name: f.default for f in fields(AuthorsPlan) if f.default is not 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one training is asked to do.
+    """The request for one training.
 
     >>> run = Run(data="mnist", network="mnist-cnn", recipe=Plan(epochs=50, batch=128))
     >>> run.name == run.with_seed(0).name, run.name == run.with_seed(1).name

@@ -1,4 +1,4 @@
-"""What the paper claims of how fast methods learn, computed from our histories."""
+"""The claims of the paper on the speed of learning, computed from our histories."""
 
 from itertools import combinations, pairwise
 
@@ -130,7 +130,7 @@ def _early_loss(records: list[Record]) -> float:
 
 
 def _rise(records: list[Record]) -> float:
-    """How far a loss rises over a run, where it should fall; mean over seeds."""
+    """Measure the rise of a loss over a run, where it should fall; mean over seeds."""
     return float(
         np.mean([sum(max(0.0, b - a) for a, b in pairwise(r.history["loss"])) for r in records])
     )

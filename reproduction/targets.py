@@ -20,7 +20,7 @@ RESNET_EPOCHS = 50
 WARMED, WARMED_EPOCHS = "gamblers after 2 epochs of nll", 30
 QUICK_DATA, QUICK_RATE = "mnist-5k", 0.5
 CLEAN = ("mnist", "fashion-mnist", "cifar10")
-"""Where `auto` is run on labels that are all right."""
+"""Data sets on which `auto` is run with labels that are all right."""
 ABLATIONS = ("auto_untrusting", "auto_unaveraged", "auto_fixed")
 ABLATED = (
     ("mnist", 0.8, "symmetric"),
@@ -29,12 +29,12 @@ ABLATED = (
     ("cifar10", 0.8, "symmetric"),
     ("cifar10", 0.45, "pairflip"),
 )
-"""Where each part of `auto` is left out in turn."""
+"""Rows in which each part of `auto` is left out in turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is run: the paper's settings over seeds, or a try-out."""
+    """The scale of a run: the paper's settings over seeds, or a try-out."""
 
     seeds: int = 3
     quick: bool = False
@@ -89,11 +89,11 @@ class Target:
         return sorted({r.name: r for r in found}.values(), key=lambda record: record.name)
 
     def most_runs(self, scale: Scale) -> int:
-        """How many runs it takes, all in all."""
+        """Count the runs that it takes, all in all."""
         return len(self.runs(scale)) + self.later_runs(scale, ())
 
     def later_runs(self, scale: Scale, known: Sequence[Record]) -> int:
-        """How many runs a bisection needs beyond those that `runs` can name already."""
+        """Count the runs that a bisection needs beyond those that `runs` can name already."""
         if not self.bisects:
             return 0
         return critical.later_runs(scale.digits, scale.seeds, scale.quick, known)

@@ -40,7 +40,7 @@ class Task:
 
 
 def task_loader(data_dir: Path | None = None) -> Callable[[str, str], Task]:
-    """What gives a task by its names; the last data set stays in memory."""
+    """Make a loader of tasks by their names; the last data set stays in memory."""
 
     @lru_cache(maxsize=1)
     def tensors(data: str) -> dict[str, Tensor]:

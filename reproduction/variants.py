@@ -1,4 +1,4 @@
-"""What the authors ran, by their public code, where it is not what the paper or ours has.
+"""Variants that the authors ran, by their public code, where the paper or ours has others.
 
 A setting is run in all cells of a column of a table; only such a one is taken for a cause.
 Repositories: chenblair/noisy-label-gamblers; chenblair/coteaching_plus, branch gamblers-exp;

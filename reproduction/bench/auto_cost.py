@@ -1,4 +1,4 @@
-"""What a whole training by `auto` costs, over one by cross-entropy with as many epochs.
+"""Measure the cost of a training by `auto` over one by cross-entropy with as many epochs.
 
     python reproduction/bench/auto_cost.py [--repeats 5] [--epochs 15]
 

@@ -174,7 +174,7 @@ def alone_rate(task, precision, recorded):
 
 
 def limits():
-    """What the chip does at best: bf16 operations and bytes copied per second, both measured."""
+    """Measure the limits of the chip: bf16 operations and bytes copied per second."""
     size = 8192
     a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     source = torch.empty(2**31, dtype=torch.uint8, device="cuda")

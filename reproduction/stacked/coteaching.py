@@ -37,7 +37,7 @@ _PUBLIC_DECAY, _PUBLIC_RAMP = 80, 9
 
 @dataclass(frozen=True, kw_only=True)
 class CoTeachingPlan:
-    """What changes from epoch to epoch; epochs count from 0.
+    """The settings that change from epoch to epoch; epochs count from 0.
 
     >>> plan = CoTeachingPlan(rate=0.5, epochs=200)
     >>> plan.kept(0), plan.kept(5), plan.kept(100)
@@ -81,7 +81,7 @@ class CoTeachingPlan:
         return self.learning_rate * (1 - late)
 
     def beta1(self, epoch: int) -> float:
-        """Of Adam: it forgets faster once the learning rate falls."""
+        """First decay rate of Adam: it forgets faster once the learning rate falls."""
         return _LATE_BETA1 if epoch >= _DECAY_FROM * self.epochs else _BETA1
 
     def set_for(self, optimizer: torch.optim.Optimizer, epoch: int) -> None:
@@ -114,7 +114,7 @@ class PublicPlan(CoTeachingPlan):
         return self.learning_rate * min(1.0, (end - epoch - 1) / max(1, end - _PUBLIC_DECAY))
 
     def beta1(self, epoch: int) -> float:
-        """Of Adam."""
+        """First decay rate of Adam."""
         return 0.1 if epoch + 1 >= _PUBLIC_DECAY else 0.9
 
 
@@ -171,5 +171,5 @@ def exchange(
 
 
 def partner_seed(seed: int) -> int:
-    """Of the weights with which the second network of a pair begins, by that of the first."""
+    """Seed of the first weights of the second network of a pair, by that of the first."""
     return (seed + _PARTNER) % 2**32

@@ -252,7 +252,7 @@ class _ConvPoolRelu(torch.autograd.Function):
 
 
 def _run(kernel: int, channels: int) -> int:
-    """How many weights are taken at once: those of one dy, or all if these are too few."""
+    """Number of weights taken at once: those of one dy, or all if these are too few."""
     return kernel * channels if kernel * channels >= 2 * _SMALLEST else kernel * kernel * channels
 
 
@@ -270,6 +270,6 @@ def _side(size: int) -> int:
 
 
 def conv_pool_relu(images: Tensor, weight: Tensor, bias: Tensor, kernel: int) -> Tensor:
-    """What `nets.conv_pool_relu` computes."""
+    """Compute what `nets.conv_pool_relu` does."""
     y: Tensor = _ConvPoolRelu.apply(images, weight.contiguous(), bias, kernel)
     return y

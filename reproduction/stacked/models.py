@@ -34,7 +34,7 @@ class Models(PerModel):
     learning_rate: Tensor
     beta1: Tensor
     kept: Tensor
-    """Of co-teaching pairs, which come last, two rows each: the share of candidates that train."""
+    """Share of candidates that train, for co-teaching pairs, which come last, two rows each."""
     by_disagreement: Tensor
     averaged: list[Tensor] | None
     """The weights averaged over the last steps; the same as the weights where none is wanted."""
@@ -158,5 +158,5 @@ class Models(PerModel):
 
 
 def _leaves(weights: list[Tensor], precision: torch.dtype) -> list[Tensor]:
-    """What the gradient is taken of: the weights, or copies of them in another precision."""
+    """Give the leaves of the gradient: the weights, or copies of them in another precision."""
     return [weight.detach().to(precision).requires_grad_() for weight in weights]

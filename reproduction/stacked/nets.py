@@ -30,7 +30,7 @@ class Net(Protocol):
     wants_images: bool
     """Whether it reads images, channels last."""
     at_once: Mapping[str, int]
-    """How many samples times models to evaluate at a time, by the type of the device."""
+    """Number of samples times models to evaluate at a time, by the type of the device."""
 
     def stack(self, modules: Sequence[nn.Module]) -> Weights:
         """The weights of all modules, each with a first dimension K."""

@@ -25,7 +25,7 @@ from reproduction.stacked.stops import EpochStop, RisingStop, authors_stop
 
 @dataclass
 class Run:
-    """What becomes of a recipe."""
+    """A run that a recipe becomes."""
 
     number: int
     """Its place among the recipes."""
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of the initial weights: one, or those of a pair."""
+        """Seeds of the initial weights: one, or those of a pair."""
         first = self.recipe.seed_init
         return (first,) if self.plan is None else (first, partner_seed(first))
 
@@ -160,7 +160,7 @@ class Run:
 
     @property
     def test_accuracy(self) -> float:
-        """Of the model that is kept."""
+        """Test accuracy of the model that is kept."""
         best = self.stop.best_epoch if isinstance(self.stop, ValidationStop) else 0
         return self.epochs[best - 1]["test_accuracy"]
 

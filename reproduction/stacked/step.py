@@ -44,7 +44,7 @@ class Stepper:
         """(steps, K) how many of them count."""
         dtype = models.weights[0].dtype
         self.record = torch.zeros(steps, count, len(SUMS), dtype=dtype, device=device)
-        """What a step records of each model: sums over the samples of its batch."""
+        """Record of a step for each model: sums over the samples of its batch."""
         self._position = torch.zeros(1, dtype=torch.int64, device=device)
         self._places = torch.arange(batch, device=device)
         self._alone = count - 2 * pairs
@@ -85,7 +85,7 @@ class Stepper:
         self._position += 1
 
     def _next(self) -> tuple[Tensor, ...]:
-        """Of every model the next samples, their labels, which are right, which count, inputs."""
+        """Take the next samples of every model: labels, which are right, which count, inputs."""
         models = self.models
         index = self.order.index_select(0, self._position).squeeze(0)
         size = self.sizes.index_select(0, self._position).squeeze(0)
@@ -101,7 +101,7 @@ class Stepper:
         right: Tensor,
         memory: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What is minimised, summed over the models; which of them move; what is recorded."""
+        """Compute the loss, summed over the models, which of them move, and what is recorded."""
         models = self.models
         losses, log_payoff = models.losses(logits, given, memory)
         detached, predicted = losses.detach(), logits[..., :-1].argmax(-1)

@@ -1,4 +1,4 @@
-"""What goes into a stack and what comes out: `StackedTask`, `StackedResult`."""
+"""The input and output of a stack: `StackedTask`, `StackedResult`."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from abstain.training.plan import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class StackedTask:
-    """What all models of a stack share; it is brought to the device once."""
+    """The data that all models of a stack share; they are brought to the device once."""
 
     inputs: Tensor
     """Encoded: bytes (N, channels, height, width), floats (N, …), or tokens (N, length)."""
@@ -29,7 +29,7 @@ class StackedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class StackedResult:
-    """What a run of a stack gave; of a co-teaching pair, the means over its two networks."""
+    """The result of a run of a stack; of a co-teaching pair, the means over its two networks."""
 
     recipe: Plan
     epochs: list[dict[str, float]]
@@ -51,4 +51,4 @@ class StackedResult:
     by_class: list[float] | None = None
     """Test accuracy of each class at the end."""
     precision: str = "fp32"
-    """Of the matrix products."""
+    """Precision of the matrix products."""

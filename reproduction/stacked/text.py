@@ -41,7 +41,7 @@ class TextNet:
         self._cuts = True
 
     def stack(self, modules: Sequence[nn.Module]) -> Weights:
-        """Of all modules: (K, dimensions + 2, 4H), (K, H, 4H), (K, H, outputs), (K, 1, outputs)."""
+        """Stack modules: (K, dimensions + 2, 4H), (K, H, 4H), (K, H, outputs), (K, 1, outputs)."""
         all_weights = [dict(module.named_parameters()) for module in modules]
 
         def all_of(name: str) -> Tensor:
@@ -89,7 +89,7 @@ def last_state(states: Tensor, last: Tensor) -> Tensor:
 
 
 def attend(states: Tensor, last: Tensor) -> Tensor:
-    """What `models.text.attend` computes, of K models: (K, length, B, H) to (K, B, H)."""
+    """Compute `models.text.attend` for K models: (K, length, B, H) to (K, B, H)."""
     if _has_kernel(states, states.shape[-1]):
         from reproduction.stacked.text_kernels import attend as fused
 

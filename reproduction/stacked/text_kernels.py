@@ -1,6 +1,6 @@
 # mypy: allow-untyped-decorators, allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs
 # ruff: noqa: ANN001, ANN202, N803
-"""What K LSTMs do element by element on a GPU: each step, and the attention over their states.
+"""The elementwise work of K LSTMs on a GPU: each step, and the attention over their states.
 
 The matrix product of a step is left to cuBLAS. The large tensors are (K, length, B, …), so that a
 step of a model is one run of memory.
@@ -159,7 +159,7 @@ def _attend_back(
 
 
 def recur(gates: Tensor, weight: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-    """What `text.recur` computes."""
+    """Compute what `text.recur` does."""
     models, length, batch, _ = gates.shape
     hidden, slots = weight.shape[1], length if keep else 2
     states = gates.new_empty(models, length, batch, hidden)
@@ -178,7 +178,7 @@ def recur(gates: Tensor, weight: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
 
 
 def recur_back(gates: Tensor, cells: Tensor, weight: Tensor, slopes: Tensor) -> Tensor:
-    """What `text.recur_back` computes."""
+    """Compute what `text.recur_back` does."""
     models, length, batch, _ = gates.shape
     hidden = weight.shape[1]
     state_carry = gates.new_empty(models, batch, hidden)
@@ -222,6 +222,6 @@ class _Attend(torch.autograd.Function):
 
 
 def attend(states: Tensor, last: Tensor) -> Tensor:
-    """What `text.attend` computes."""
+    """Compute what `text.attend` does."""
     mean: Tensor = _Attend.apply(states, last)
     return mean

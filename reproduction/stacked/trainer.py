@@ -218,7 +218,7 @@ class _Stack:
                 seen = step
 
     def _set_for(self, epoch: int) -> None:
-        """What the models do differently from epoch to epoch."""
+        """Set what the models do differently from epoch to epoch."""
         models = self._models
         for run, rows in self._places:
             if quirk(run.recipe, "fresh"):

@@ -276,7 +276,7 @@ def test_stake_settles_at_the_cube_root_that_the_page_names(guard):
         effective = 1 / (q @ q)
 
         def slope(log_stake, q=q, effective=effective):
-            """Of the expected log-return, the payoff held constant."""
+            """Slope of the expected log-return, the payoff held constant."""
             stake = np.exp(log_stake)
             payoff = effective * (1 + guard / stake**2)
             return q @ ((q - 1 / payoff) / ((1 - stake) / payoff + stake * q))

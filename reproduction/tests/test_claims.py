@@ -153,7 +153,7 @@ def test_payoffs_are_compared_at_the_seeds_that_all_have():
 
 @pytest.mark.parametrize(("euc", "expected"), [(0.8, "holds"), (0.95, "does not hold")])
 def test_euc_learns_more_slowly_than_the_other_rules(euc, expected):
-    """By the third epoch after two of warm-up, whatever comes later."""
+    """Compare the third epoch, after two of warm-up, whatever comes later."""
     at = {"schedule": euc, "mid": 0.9, "exp": 0.9, "nll": 0.1}
     lines = {name: [0.5] * 4 + [soon] + [1 - soon] * 45 for name, soon in at.items()}
     found = history_by_cell("figure-schedules", test_accuracy=lambda c: lines[c.column])

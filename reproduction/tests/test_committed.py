@@ -1,4 +1,4 @@
-"""What is committed: results with enough seeds, and the pages that follow from them."""
+"""Tests of what is committed: results with enough seeds, and the pages that follow from them."""
 
 import json
 import re

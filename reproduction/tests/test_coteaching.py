@@ -11,7 +11,7 @@ from reproduction.stacked.coteaching import CoTeachingPlan, exchange
 
 
 def chosen_by_loops(predictions, losses, counts, kept, by_disagreement):
-    """What each of two networks hands to the other, sample by sample."""
+    """Choose what each of two networks hands to the other, sample by sample."""
     trains = np.zeros(losses.shape, dtype=bool)
     size = losses.shape[1]
     candidates = [

@@ -51,7 +51,7 @@ def test_an_analytical_stop_that_never_stopped_is_named(tmp_path):
 
 
 def test_page_counts_the_numbers_that_come_out(tmp_path):
-    """Of the gambler's column on MNIST: one as published, two met at payoff 9.9, one by nothing."""
+    """The gambler's column on MNIST: one as published, two met at payoff 9.9, one by nothing."""
     theirs = {rate: published("symmetric").cell("mnist", rate, "gamblers") for rate in MNIST_RATES}
     tried = {v.rate: v.run() for v in VARIANTS if v.column == "symmetric gamblers: payoff 9.9"}
     known = {}

@@ -1,4 +1,4 @@
-"""What a user has to know before believing a noise rate."""
+"""Tests of caution.py: what a user has to know before believing a noise rate."""
 
 import re
 from dataclasses import replace

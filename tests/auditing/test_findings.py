@@ -194,7 +194,7 @@ def test_without_dropped_samples_what_is_left_is_the_rate_less_what_was_found():
 
 
 def test_what_is_left_is_covered_where_samples_are_dropped_and_unsure():
-    """Of every ten answers one is unsure and one dropped, in the sample and worst first."""
+    """One of every ten answers is unsure and one dropped, in the sample and worst first."""
     covered = []
     for seed in range(60):
         evidence, given, wrong, sample = population(seed, 2000)

@@ -41,7 +41,7 @@ def photos(tmp_path):
 
 
 def opens(photos, cache, **options):
-    """How often each photo is opened, in a process of its own: such a hook cannot be removed."""
+    """Count the opens of each photo, in a process of its own: such a hook cannot be removed."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(COUNTS), photos, json.dumps(options)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What docs/checks.md shows is what the committed results give, and faults are where they are said.
+"""The page docs/checks.md shows what the committed results give; issues are where it says.
 
 The faults are planted into small tables here; what needs data sets is measured by the bench.
 """

@@ -1,4 +1,4 @@
-"""What docs/audit-bench.md shows is what the committed results give, and sources are left out."""
+"""The page docs/audit-bench.md shows what the committed results give; sources are left out."""
 
 import doctest
 from dataclasses import fields, replace

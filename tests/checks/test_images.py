@@ -67,7 +67,7 @@ def test_thin_images_are_measured_too(shape):
 
 
 def test_large_images_are_measured_as_small_ones_are():
-    """What a camera sees at twelve megapixels has no sharp edges of a pixel."""
+    """A picture of twelve megapixels has no edges as sharp as a pixel."""
     small = torch.randint(0, 256, (2, 1, 256, 256), dtype=torch.uint8)
     large = small.repeat_interleave(3, dim=2).repeat_interleave(3, dim=3)
     found, expected = measure(large), measure(small)

@@ -20,7 +20,7 @@ def test_strangers_are_found_though_five_of_them_are_alike():
 
 
 def test_the_rule_is_that_of_datalab():
-    """By the mean cosine distance to the ten nearest, and the fence of its documentation."""
+    """The rule: mean cosine distance to the ten nearest, and the fence of its documentation."""
     rows = rows_of(clusters(size=500)[0])
     apart = 1 - rows.astype(float) @ rows.T
     np.fill_diagonal(apart, np.inf)

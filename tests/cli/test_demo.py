@@ -1,4 +1,4 @@
-"""What README.md shows of `make demo` is what it prints, but for how sums round on a machine."""
+"""README.md shows what `make demo` prints, but for how sums round on a machine."""
 
 import re
 from pathlib import Path

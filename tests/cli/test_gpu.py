@@ -1,4 +1,4 @@
-"""What users do, on a GPU: what a CPU does, as good, though not to the bit."""
+"""Commands on a GPU: as good as on a CPU, though not to the bit."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What users bring that cannot be used: each has its own error, which says what to do.
+"""Sources that cannot be used: each has its own error, which says what to do.
 
 Tests of loading.py and class_labels.py; of the readers by mistake, whichever finds it.
 """

@@ -1,4 +1,4 @@
-"""What every source delivers, checked where it is put together."""
+"""Tests of the contract of all sources, checked where it is put together."""
 
 from dataclasses import replace
 

@@ -174,7 +174,7 @@ def test_categories_that_look_like_numbers_in_new_data(tmp_path):
 @pytest.mark.parametrize("memory_budget", [8, 1 << 20])
 @pytest.mark.parametrize("value", ["007", "7.0", "True", "2024-02-29T00:00", "NA"])
 def test_categories_of_new_data_are_read_as_they_are_written(tmp_path, value, memory_budget):
-    """By themselves they are read as numbers, as truth or as moments, and were then unknown."""
+    """Alone they are read as numbers, as truth or as moments, and were then unknown."""
     rows = [(str(k), ("B", value)[k % 2], "ab"[k % 2]) for k in range(4)]
     encoder = fit_encoder(data := load(write(tmp_path / "t.csv", rows, "x,k,label")))
     new = write(tmp_path / "new.csv", [("1", value)] * 2, "x,k")

@@ -12,7 +12,7 @@ from abstain.embed.choice import choose, plain_ground
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
-    """What this machine has in its caches must not show."""
+    """Hide what this machine has in its caches."""
     monkeypatch.setenv("ABSTAIN_CACHE", str(tmp_path / "features"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 

@@ -1,4 +1,4 @@
-"""What the paper prints: its rates of wrong labels, and Theorem 4.1."""
+"""The formulas as the paper prints them: its rates of wrong labels, and Theorem 4.1."""
 
 import numpy as np
 from scipy.special import entr

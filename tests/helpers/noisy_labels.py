@@ -1,4 +1,4 @@
-"""What the tests of planted noise draw: kinds, rates, seeds, matrices, labels."""
+"""Strategies for the tests of planted noise: kinds, rates, seeds, matrices, labels."""
 
 import numpy as np
 from hypothesis import strategies as st

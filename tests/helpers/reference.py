@@ -59,7 +59,7 @@ def least_loss_bet(probabilities, payoff):
 
 
 def optimality_gap(probabilities, payoff, classes, abstention):
-    """By how much any other bet could at most beat this one.
+    """Bound the gain of any other bet over this one.
 
     With g the income of this bet and h that of another, Jensen's inequality gives
     Σ p_j log(h_j/g_j) ≤ log Σ p_j h_j/g_j, which is linear in the other bet and thus largest

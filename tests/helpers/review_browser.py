@@ -60,7 +60,7 @@ def press(page, key):
 
 
 def log(folder, count):
-    """What was decided, once there are so many entries."""
+    """Read the log once it has so many entries."""
     for _ in range(200):
         with Store(folder / "review.sqlite") as store:
             entries = list(store.decisions.entries.values())

@@ -26,7 +26,7 @@ def settled(client):
 
 
 def true_label(item_id):
-    """Of the images of `write_images`: every fifth lies in the wrong folder."""
+    """True label of an image of `write_images`: every fifth lies in the wrong folder."""
     folder, name = item_id.split("/")
     is_wrong = int(Path(name).stem) % 5 == 0
     return {"dark": "light", "light": "dark"}[folder] if is_wrong else folder

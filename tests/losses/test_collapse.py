@@ -1,4 +1,4 @@
-"""What the guard is for, on a small real task: digits with 40% of the labels flipped.
+"""The effect of the guard on a small real task: digits with 40% of the labels flipped.
 
 Tests of payoff.py, by what it is for.
 """

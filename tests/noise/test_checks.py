@@ -1,4 +1,4 @@
-"""What users of planted noise get wrong is named by argument, rule and value."""
+"""Errors of users of planted noise name argument, rule and value."""
 
 import numpy as np
 import pytest

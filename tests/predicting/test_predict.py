@@ -1,4 +1,4 @@
-"""Where a model answers: by coverage, by the risk it expects, by labels that can be trusted."""
+"""Tests of the answers of a model: by coverage, by expected risk, by labels that are right."""
 
 import numpy as np
 import pytest

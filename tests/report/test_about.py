@@ -1,4 +1,4 @@
-"""The settings of an audit, and the commands for what comes next."""
+"""Tests of the settings of an audit, and of the commands for what comes next."""
 
 import shlex
 

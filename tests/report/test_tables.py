@@ -59,7 +59,7 @@ def test_many_classes_and_empty_ones_are_no_trouble():
 
 
 def test_the_map_of_many_classes_has_the_most_frequent_pairs(monkeypatch):
-    """Of classes that are each concerned a little, those most often in doubt are not left out."""
+    """All classes are concerned a little; those most often in doubt are not left out."""
     x, y = blobs(400, classes=40)
     found = audit((x, y), probabilities=np.eye(40)[y])
     pairs = PairSummary(

@@ -1,4 +1,4 @@
-"""What a request says: nothing that is sent is a fault of the server."""
+"""Tests of requests: nothing that is sent makes the server fail."""
 
 import json
 

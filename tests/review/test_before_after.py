@@ -1,4 +1,4 @@
-"""What a review has gained, as figures and as a page."""
+"""Tests of the gain of a review, as figures and as a page."""
 
 import re
 

@@ -569,7 +569,7 @@ def test_a_phone_need_not_be_scrolled_sideways(browser, photos, width):
 
 
 def test_keys_and_names_of_classes_do_not_overlap(desk):
-    """Of a label that nothing doubts, the same class has three keys."""
+    """The same class has three keys for a label that nothing doubts."""
     desk.keyboard.press("f")
     for name in ("#filter-given", "#filter-proposed"):
         desk.select_option(name, "0")

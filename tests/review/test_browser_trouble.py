@@ -83,7 +83,7 @@ def test_decisions_wait_for_a_server_with_another_token(browser, photos):
 
 
 def test_the_token_auto_survives_a_restart(browser, photos):
-    """By the command: killed, started again, and the page goes on with what it has not saved."""
+    """The command is killed and started again; the page goes on with what it has not saved."""
     port = free_port()
     words = [sys.executable, "-m", "abstain", "review", photos, "--no-browser", "--port", port]
     words = [str(word) for word in [*words, "--token", "auto"]]

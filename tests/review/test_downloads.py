@@ -1,4 +1,4 @@
-"""What the page offers to take away, and the log with a way back to each sample."""
+"""Tests of the downloads of the page, and of the log with a way back to each sample."""
 
 import csv
 import io

@@ -23,7 +23,7 @@ from audits import rows_of
 
 
 def decide(folder, **answers):
-    """By id; `drop`, `unsure` or a class."""
+    """Decide by id: `drop`, `unsure` or a class."""
     decisions = {
         id_: Answer(x) if x in ("drop", "unsure") else Answer("label", x)
         for id_, x in answers.items()

@@ -1,4 +1,4 @@
-"""What the page is told of a label: whoever gives a second opinion, nothing of the first."""
+"""Tests of what the page gets of a label: for a second opinion, nothing of the first."""
 
 import json
 

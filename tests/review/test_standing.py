@@ -1,4 +1,4 @@
-"""What holds in a review is what the audit, its report, its summary and a comparison say."""
+"""A review, its audit, report, summary and comparison give the same figures."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a review is worth: planted errors, answered with the truth up to a budget, trained anew.
+"""The worth of a review: planted errors, answered with the truth up to a budget, trained anew.
 
 With retrain.py, the process that trains.
 """

@@ -28,7 +28,7 @@ def at_node(odds):
 
 
 def best_deviation(odds, answers, weight=1.0):
-    """Where all pulls are in balance, by a general solver.
+    """Find where all pulls are in balance, by a general solver.
 
     Args:
         odds: Evidence of all labels.

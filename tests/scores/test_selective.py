@@ -102,7 +102,7 @@ def test_no_answers_rule_no_risk_out():
 
 
 def slow_threshold(willing, wrong, max_risk, confidence):
-    """By plain loops: every look, its samples, and the binomial tail instead of its inverse."""
+    """Use plain loops: every look, its samples, and the binomial tail instead of its inverse."""
     total = len(willing)
     looks = max(1, math.ceil(math.log2(total)))
     level = (1 - confidence) / looks
@@ -158,14 +158,14 @@ CHANCES = {
 
 
 def true_risk(chance, threshold, levels):
-    """Of scores that are uniform on [0, 1], or on the middles of so many levels."""
+    """True risk of scores that are uniform on [0, 1], or on the middles of so many levels."""
     scores = (np.arange(levels) + 0.5) / levels if levels else MIDDLES
     above = scores > threshold
     return chance(scores[above]).mean() if above.any() else 0.0
 
 
 def uncorrected(willing, wrong, max_risk, confidence):
-    """What must not be done: the best of all thresholds, each at full confidence."""
+    """Take the best of all thresholds, each at full confidence: what must not be done."""
     order = np.argsort(-willing)
     counts = np.arange(1, len(willing) + 1)
     passed = np.flatnonzero(risk_bound(np.cumsum(wrong[order]), counts, confidence) <= max_risk)

@@ -1,4 +1,4 @@
-"""What an answer of a reviewer may do to a verdict, on real and on random ledgers.
+"""Limits of the effect of an answer on a verdict, on real and on random ledgers.
 
 - "Right" raises, and "wrong" lowers, P(wrong) of no other label.
 - One answer moves the expected rate by at most half a point, and the number of flags by at most one
@@ -97,7 +97,7 @@ def test_on_real_ledgers_an_answer_never_makes_it_worse(seed, count, is_wrong):
 
 @pytest.mark.parametrize("name", ["digits", "mnist_5k"])
 def test_a_single_slip_on_clean_digits_changes_little(name):
-    """By the curve before, one slip took the rate from 2.3 to 17%, the flags from 34 to 613."""
+    """With the curve before, one slip took the rate from 2.3 to 17%, the flags from 34 to 613."""
     counts = next(x for x in LEDGERS if (x.case.name, x.case.noise) == (name, "clean 0"))
     evidence, given, classes = real_ledger(LEDGERS.index(counts))
     before = judge(evidence, given, classes)
@@ -108,7 +108,7 @@ def test_a_single_slip_on_clean_digits_changes_little(name):
 
 
 def test_fewer_errors_than_expected_never_raise_what_is_left():
-    """Of 150, 96 were wrong and 131 were expected: by the curve before, that raised 22 to 33%."""
+    """96 of 150 were wrong and 131 were expected: by the curve before, that raised 22 to 33%."""
     evidence, given, classes = real_ledger(0)
     before = judge(evidence, given, classes)
     worst = np.random.default_rng(0).permutation(before.order[:150])

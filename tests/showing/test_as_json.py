@@ -200,7 +200,7 @@ def test_a_picture_that_was_replaced_by_one_of_equal_size_is_noticed(tmp_path, p
 
 
 def test_a_text_that_was_changed_is_noticed_wherever_it_stands(texts, page, monkeypatch):
-    """Of many texts, not all are compared but those that were decided on."""
+    """Not all of many texts are compared, but those that were decided on are."""
     monkeypatch.setattr("abstain.showing.fingerprint.CHECKED", 1)
     with page(texts) as client:
         decide(client, 7, "bad")

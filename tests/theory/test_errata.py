@@ -1,4 +1,4 @@
-"""Where the paper is wrong: what it prints, and what is true.
+"""Errata of the paper: what it prints, and what is true.
 
 Tests of all modules of the theory, by the statements of the paper.
 """

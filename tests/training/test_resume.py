@@ -46,7 +46,7 @@ def begun(tmp_path):
 
 
 def progress(folder):
-    """Where the last checkpoint of a run stands: (epoch, batch), or None before there is one."""
+    """Position of the last checkpoint of a run: (epoch, batch), or None before there is one."""
     if not (folder / "last.safetensors").exists():
         return None
     position = load_checkpoint(folder / "last.safetensors").part("position")[1]

@@ -37,7 +37,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def predicted_classes(folder, source):
-    """What the model of a run predicts, from its folder alone."""
+    """Predict with the model of a run, from its folder alone."""
     model, encoder, classes = RunFolder(folder).load_model()
     data = load(source, classes=classes)
     encoded = encoder.encode(data)

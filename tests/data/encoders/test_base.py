@@ -1,4 +1,4 @@
-"""What encoders of every kind share: the kinds they refuse, and lazy inputs."""
+"""Tests of what encoders of every kind share: the kinds they refuse, and lazy inputs."""
 
 import pytest
 import torch

@@ -35,7 +35,7 @@ def encoded(image, kind="PNG", **settings):
 
 @pytest.fixture
 def images():
-    """Of many kinds, and one that a camera held upright."""
+    """Images of many kinds, and one that a camera held upright."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     photo = Image.fromarray(pixels)

@@ -46,7 +46,7 @@ class Ended(NamedTuple):
 
 
 def commands(lines, folder, endpoint, **environment):
-    """What each command line says when run in `folder`, where the clients keep all they fetch."""
+    """Run each command line in `folder`, where the clients keep all they fetch."""
     ours = {
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(folder / "huggingface"),

@@ -123,7 +123,7 @@ def test_columns_may_be_kept_apart_by_semicolons_or_tabs(tmp_path, name, between
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path, name):
-    """Of rows sorted by label it would tell the label, wrong ones too."""
+    """In rows sorted by label it would give the label away, wrong ones too."""
     rows = "{},a,label\n0,2,x\n1,3,x\n2,4,y\n{},5,y\n"
     assert load(write(tmp_path / "t.csv", rows.format(name, 3))).columns == ("a",)
     again = load(write(tmp_path / "t.csv", rows.format(name, 2)))

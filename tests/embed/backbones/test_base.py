@@ -57,7 +57,7 @@ def test_images_that_it_would_see_as_white_or_cannot_see_are_refused():
 
 
 def test_an_image_that_shrinks_along_one_side_only_is_smoothed_there():
-    """Of fine stripes every third would be seen, which are as coarse as can be."""
+    """Every third of fine stripes would be seen, which are as coarse as can be."""
     stripes = torch.tensor([0, 255], dtype=torch.uint8).repeat(3 * 16).expand(1, 3, 8, 96)
     whole = ImageBackbone("m", "m", torch.nn.Identity(), 32, mean=(0, 0, 0), std=(1, 1, 1))
     seen = whole.normalised(stripes)

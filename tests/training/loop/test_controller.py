@@ -1,4 +1,4 @@
-"""What ends a training, from made-up figures, and which model is kept."""
+"""Tests of the end of a training, from made-up figures, and of the model that is kept."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What others do to a training along the way reaches the model and the history."""
+"""Changes that hooks make to a training reach the model and the history."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a recipe asks for is what is made."""
+"""A recipe gets what it asks for."""
 
 import pytest
 import torch
