@@ -15,14 +15,7 @@ from abstain.data import BUILTIN, LabeledData
 from abstain.data.features import SUFFIX, is_feature_file
 from abstain.errors import AbstainError
 from abstain.exporting.corrected import Corrected, corrected
-from abstain.exporting.files import (
-    Exported,
-    check_own_files,
-    folder_of,
-    source_files,
-    write_file,
-    write_table,
-)
+from abstain.exporting.files import Exported, Form, check_own_files, write_file, write_table
 from abstain.exporting.rows import plain_arrays, table_of
 
 Fix = Literal["drop", "relabel", "weight", "reviewed"]
@@ -68,11 +61,10 @@ def export_cleaned(
     data = loaded.as_shown
     answers, sure = audit.answers().by_id, min_confidence
     found = corrected(audit, answers, data=data, fix=fix, min_confidence=sure, unsure=unsure)
-    is_table = bool(source_files(sources)) or folder_of(sources) is not None
     reading = reading_of_cleaned(sources, target)
     if found.dropped and loaded.shown is not None:
         _check_beside(target, reading["features"])
-    if target.suffix.lower() == ".npz" and not is_table:
+    if target.suffix.lower() == ".npz" and Form.of(sources) == Form():
         stream = io.BytesIO()
         np.savez_compressed(stream, **plain_arrays(data, found, target))
         write_file(target, lambda path: path.write_bytes(stream.getbuffer()))
@@ -103,7 +95,7 @@ def reading_of_cleaned(
     {'features': 'clip.npy'}
     """
     kept = {"features"} if is_feature_file(sources["options"].get("features")) else set()
-    if source_files(sources):
+    if Form.of(sources).files:
         kept = {"label", "features", "ignore", "image_size"}
     elif Path(target).suffix.lower() != ".npz":
         kept.add("image_size")

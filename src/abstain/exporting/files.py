@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from abstain.auditing.folder import OWN_FILES, AuditFolder
 from abstain.data import BUILTIN
@@ -31,32 +31,31 @@ class Exported:
     """The options of `abstain.train` with which it is read."""
 
 
-def folder_of(sources: Mapping[str, Any]) -> Path | None:
-    """The image folder that was audited, if it was one."""
-    if sources["train"] in BUILTIN:  # also beside a folder of that name
-        return None
-    path = Path(str(sources["train"])).expanduser()
-    is_table = path.is_dir() and bool(table_files(path)) and not split_folders(path)
-    return path if path.is_dir() and not is_table else None
+class Form(NamedTuple):
+    """The form of what was audited: a folder of images, files of a table, or neither."""
 
+    folder: Path | None = None
+    files: tuple[Path, ...] = ()
 
-def source_files(sources: Mapping[str, Any]) -> list[Path]:
-    """The files of the table that was audited; none for other sources."""
-    source = str(sources["train"])
-    path = Path(source).expanduser()
-    if source in BUILTIN or source.startswith("hf:") or folder_of(sources) is not None:
-        return []
-    if path.suffix.lower() in TABLE_SUFFIXES:
-        return [path]
-    if path.is_dir():
-        return list(table_files(path)[canonical(sources["options"].get("split", "train"))])
-    return []
+    @classmethod
+    def of(cls, sources: Mapping[str, Any]) -> "Form":
+        """Find out by the names in the sources of an audit."""
+        source = str(sources["train"])
+        path = Path(source).expanduser()
+        if source in BUILTIN or source.startswith("hf:"):  # also beside a folder of that name
+            return cls()
+        if path.is_dir():
+            tables = table_files(path)
+            if not tables or split_folders(path):
+                return cls(folder=path)
+            return cls(files=tuple(tables[canonical(sources["options"].get("split", "train"))]))
+        return cls(files=(path,) if path.suffix.lower() in TABLE_SUFFIXES else ())
 
 
 def check_own_files(audit: AuditFolder, target: Path) -> None:
     """Refuse to write over the data that were audited, or over files of the audit."""
     sources = audit.summary["sources"]
-    own = [Path(str(sources["train"])), *source_files(sources), *audit.folder.iterdir()]
+    own = [Path(str(sources["train"])), *Form.of(sources).files, *audit.folder.iterdir()]
     is_to_be = target.name in OWN_FILES and target.absolute().parent == audit.folder.absolute()
     if is_to_be or (
         target.exists() and any(path.exists() and target.samefile(path) for path in own)

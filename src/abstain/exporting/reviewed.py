@@ -17,7 +17,7 @@ from abstain.auditing.answers import Answer
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.exporting.corrected import Corrected, corrected
-from abstain.exporting.files import Exported, check_own_files, folder_of, source_files, write_table
+from abstain.exporting.files import Exported, Form, check_own_files, write_table
 from abstain.exporting.rows import table_of
 from abstain.support.optional import require
 from abstain.support.wording import some
@@ -82,7 +82,7 @@ def _table(
         given = np.array(found.classes, dtype=object)[found.given]
         texts = {"id": found.ids, "label": given.tolist()}
         table = pa.table({name: pa.array(x, pa.string()) for name, x in texts.items()})
-    if source_files(sources):
+    if Form.of(sources).files:
         return found, table
     names = ["given_label" if name == "label" else name for name in table.column_names]
     return found, table.rename_columns(names)
@@ -106,7 +106,7 @@ def _columns(found: Corrected, decided: Mapping[str, Decided]) -> list["pa.Array
 
 def _image_folder(audit: AuditFolder, target: Path) -> Path:
     """The image folder that was audited, or an error if none can be written to the target."""
-    source = folder_of(audit.summary["sources"])
+    source = Form.of(audit.summary["sources"]).folder
     if audit.summary["inputs"] != "image" or source is None:
         raise AbstainError(
             f"must end in .csv or .parquet for what is no image folder, got {target}",

@@ -18,7 +18,7 @@ from abstain.data.readers.columns import label_column
 from abstain.data.reading import ReadOptions
 from abstain.errors import AbstainError
 from abstain.exporting.corrected import WEIGHT, Corrected
-from abstain.exporting.files import folder_of, source_files
+from abstain.exporting.files import Form
 from abstain.support.optional import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def table_of(
         labels: Its labels.
         place: The folder that the table will lie in.
     """
-    files, folder = source_files(sources), folder_of(sources)
+    folder, files = Form.of(sources)
     if files:
         return _own_rows(files, sources["options"].get("label"), data, labels, place)
     if data.kind == "image" and folder is None:

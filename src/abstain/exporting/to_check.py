@@ -10,7 +10,7 @@ from abstain.arguments import typed
 from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answers, answers_in
 from abstain.auditing.folder import LARGEST_SAMPLE, AuditFolder
 from abstain.errors import AbstainError
-from abstain.exporting.files import Exported, check_own_files, folder_of, write_table
+from abstain.exporting.files import Exported, Form, check_own_files, write_table
 from abstain.exporting.issues import answer_columns
 from abstain.exporting.rows import plain_rows
 from abstain.support.optional import require
@@ -78,7 +78,7 @@ def _inputs(audit: AuditFolder, drawn: list[str], place: Path) -> dict[str, "pa.
     sources = audit.summary["sources"]
     if sources["train"] is None:
         return {}
-    data, folder = audit.load(shown_only=True), folder_of(sources)
+    data, folder = audit.load(shown_only=True), Form.of(sources).folder
     if data.kind == "image" and folder is None:
         return {}
     row = {id_: k for k, id_ in enumerate(data.ids)}

@@ -9,7 +9,7 @@ from abstain.arguments import typed
 from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
 from abstain.exporting.cleaned import default_suffix, export_cleaned
-from abstain.exporting.files import Exported, folder_of, write_table
+from abstain.exporting.files import Exported, Form, write_table
 from abstain.exporting.reviewed import Decided, export_reviewed
 from abstain.review.decisions import Decisions, whose
 from abstain.review.store import FILE, Store
@@ -92,7 +92,7 @@ def log_table(decisions: Decisions, audit: AuditFolder, address: str = "") -> "p
     columns["undoes"] = pa.array([x.undoes for x in entries], pa.int64())
     columns["undoes_of"] = pa.array([whose(decisions, x) for x in entries], text)
     columns["holds"] = [decisions.can_undo(x.seq) for x in entries]
-    folder = folder_of(audit.summary["sources"])
+    folder = Form.of(audit.summary["sources"]).folder
     if audit.summary["inputs"] == "image" and folder is not None:
         columns["picture"] = pa.array([str(folder / x.id) for x in entries], text)
     columns["sample"] = pa.array([None if k is None else f"{address}#row={k}" for k in rows], text)
