@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from abstain import Recipe, audit
-from abstain.report.data_issues import faults, leaked, skipped_checks
+from abstain.report.data_issues import data_issues, leaked, skipped_checks
 from abstain.report.page import render
 
 
@@ -11,7 +11,7 @@ def test_dark_photos_are_counted_and_shown():
     photos[5] //= 12
     recipe = Recipe(epochs=1, warm_up=0, batch=8)
     found = audit((photos, np.arange(40) % 2), recipe, backbone="none")
-    shown = {fault.words: fault for fault in faults(found)}
+    shown = {issue.words: issue for issue in data_issues(found)}
     assert shown["dark"].samples == 1
     assert [index for index, _ in shown["dark"].examples] == [5]
     page = render(found)
@@ -24,7 +24,7 @@ def test_near_duplicates_are_shown_beside_each_other_with_their_labels():
     photos[[23, 31, 2]] = photos[[4, 7, 9]]
     given = np.array(["cat", "dog"])[np.arange(40) % 2]
     found = audit((photos, given), Recipe(epochs=1, warm_up=0, batch=8), backbone="none")
-    shown = {fault.words: [index for index, _ in fault.examples] for fault in faults(found)}
+    shown = {issue.words: [index for index, _ in issue.examples] for issue in data_issues(found)}
     pairs = [shown["near duplicates"][k : k + 2] for k in range(0, 6, 2)]
     assert sorted(map(sorted, pairs)) == [[2, 9], [4, 23], [7, 31]]
     assert sorted(shown["near duplicates with different labels"]) == [2, 4, 9, 23]
@@ -44,7 +44,7 @@ def test_leaked_samples_stand_beside_their_twins():
     page = render(found)
     assert "Data leakage" in page
     assert page.count(twins.shown.source) >= 2
-    assert not any("test" in fault.words for fault in faults(found))
+    assert not any("test" in issue.words for issue in data_issues(found))
 
 
 def test_a_column_that_gives_the_label_away_is_named():
@@ -58,7 +58,7 @@ def test_a_column_that_gives_the_label_away_is_named():
 def test_nothing_is_said_where_nothing_else_was_looked_for():
     rows = np.random.default_rng(0).normal(size=(60, 3))
     found = audit((rows, np.arange(60) % 2), Recipe(epochs=1, warm_up=0), check=["labels"])
-    assert faults(found) == []
+    assert data_issues(found) == []
     assert "Other data issues" not in render(found)
 
 

@@ -27,8 +27,8 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A kind of fault."""
+class DataIssue:
+    """A kind of issue."""
 
     words: str
     samples: int
@@ -60,8 +60,8 @@ def leaked(audit: Audit) -> list[Leaked]:
     return found
 
 
-def faults(audit: Audit) -> list[Fault]:
-    """The kinds of fault that some samples have, the most frequent first.
+def data_issues(audit: Audit) -> list[DataIssue]:
+    """The kinds of issue that some samples have, the most frequent first.
 
     What stands in the test set as well is shown by itself.
     """
@@ -74,8 +74,8 @@ def faults(audit: Audit) -> list[Fault]:
             worst = _worst(audit.checks, name, _SHOWN[audit.labels.kind])
             shown = [(index, samples.show(index)) for index in worst]
             examples = [(index, one) for index, one in shown if one is not None]
-            found.append(Fault(_WORDS.get(name, name), count, examples))
-    return sorted(found, key=lambda fault: -fault.samples)
+            found.append(DataIssue(_WORDS.get(name, name), count, examples))
+    return sorted(found, key=lambda issue: -issue.samples)
 
 
 def _worst(checks: Checks, name: str, most: int) -> list[int]:

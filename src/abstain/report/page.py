@@ -15,7 +15,7 @@ from abstain.auditing.result import Audit
 from abstain.errors import AbstainError
 from abstain.report.about import next_steps, what_was_done
 from abstain.report.curves import scores, training
-from abstain.report.data_issues import faults, leaked, skipped_checks
+from abstain.report.data_issues import data_issues, leaked, skipped_checks
 from abstain.report.flagged import duplicates, worst_labels
 from abstain.report.headline import headline
 from abstain.report.markup import environment
@@ -67,7 +67,7 @@ def render(audit: Audit) -> str:
             training=training(audit),
             duplicates=duplicates(audit),
             leaked=leaked(audit),
-            faults=faults(audit),
+            data_issues=data_issues(audit),
             skipped_checks=skipped_checks(audit),
             facts=what_was_done(audit),
             steps=next_steps(audit),
