@@ -14,9 +14,9 @@ from abstain.cli.spelling import Command
 from abstain.errors import AbstainError
 
 if TYPE_CHECKING:
-    from reproduction.reproduce import Known, Plan, Written
+    from reproduction.reproduce import Known, TargetPlan, Written
     from reproduction.runner import Budget, Outcome
-    from reproduction.store import Store
+    from reproduction.store import RecordStore
     from reproduction.targets import Scale, Target
 
 EXAMPLES = """
@@ -142,9 +142,9 @@ def reproduce(
         return
     outcome = None
     if source is None:
-        from reproduction.store import Store
+        from reproduction.store import RecordStore
 
-        outcome = _train(targets, scale, Store(kept), known, limit, data_dir, most)
+        outcome = _train(targets, scale, RecordStore(kept), known, limit, data_dir, most)
     written = publish(targets, scale, known, places, source)
     _show_end(outcome, written, known, scale, kept, as_json)
 
@@ -174,7 +174,7 @@ def _stacked() -> int:
 def _train(
     targets: "list[Target]",
     scale: "Scale",
-    store: "Store",
+    store: "RecordStore",
     known: "Known",
     budget: "Budget",
     data_dir: Path | None,
@@ -207,7 +207,7 @@ def _train(
         sys.exit(130)
 
 
-def _show_plan(plans: "list[Plan]", as_json: bool) -> None:
+def _show_plan(plans: "list[TargetPlan]", as_json: bool) -> None:
     from reproduction.display import duration
 
     if as_json:

@@ -12,7 +12,7 @@ from reproduction.parquet import read_results, write_results
 from reproduction.record import Record
 from reproduction.runner import Budget, Execute, Load, Outcome, Report, run_target
 from reproduction.runs import Run
-from reproduction.store import Store
+from reproduction.store import RecordStore
 from reproduction.targets import AUTO, TARGETS, Scale, Target
 
 Known = dict[str, Record]
@@ -55,7 +55,7 @@ class Places:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TargetPlan:
     """The progress of a target; `seconds` is what its missing runs are expected to take here."""
 
     target: str
@@ -69,7 +69,7 @@ def find_known(*folders: Path) -> Known:
     found: Known = {}
     for folder in folders:
         found.update(read_results(folder))
-        found.update(Store(folder).all())
+        found.update(RecordStore(folder).all())
     return found
 
 
@@ -82,9 +82,9 @@ def missing_runs(targets: Sequence[Target], scale: Scale, known: Known) -> list[
 
 def make_plan(
     targets: Sequence[Target], scale: Scale, known: Known, cost: Cost, most: int
-) -> list[Plan]:
+) -> list[TargetPlan]:
     """Plan the runs of each target. A run that several need counts for the first."""
-    plans: list[Plan] = []
+    plans: list[TargetPlan] = []
     counted: set[str] = set()
     for target in targets:
         missing = [r for r in missing_runs([target], scale, known) if r.name not in counted]
@@ -93,7 +93,7 @@ def make_plan(
         later = target.later_runs(scale, list(known.values()))
         if later:
             seconds += later * cost.seconds(missing[-1:])
-        plan = Plan(
+        plan = TargetPlan(
             target=target.name,
             runs=target.most_runs(scale),
             missing=len(missing) + later,
@@ -117,7 +117,7 @@ class Means:
 def train_missing(
     targets: Sequence[Target],
     scale: Scale,
-    store: Store,
+    store: RecordStore,
     known: Known,
     budget: Budget,
     means: Means,

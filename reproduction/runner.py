@@ -13,7 +13,7 @@ from reproduction.cost import Cost
 from reproduction.groups import Group, make_groups
 from reproduction.record import Result, make_record
 from reproduction.runs import Run
-from reproduction.store import Store
+from reproduction.store import RecordStore
 from reproduction.tasks import Task
 
 Execute = Callable[[Task, Sequence[Plan]], Sequence[Result]]
@@ -85,7 +85,7 @@ class Outcome:
 
 def run_target(
     runs: Sequence[Run],
-    store: Store,
+    store: RecordStore,
     execute: Execute,
     budget: Budget,
     report: Report,

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _RUNS = "[0-9a-f]" * 16 + ".json"
 
 
-class Store:
+class RecordStore:
     """Records of runs, each written whole or not at all."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -17,7 +17,7 @@ def test_argument_and_settings_are_spelt_by_whoever_shows_them():
 
 def test_another_argument_keeps_class_rule_and_remedy():
     error = DataError("must be small, got 9", argument="size", remedy="try {size}", size=3)
-    other = error.about("test_size")
+    other = error.for_argument("test_size")
     assert type(other) is DataError
     assert str(other) == "test_size must be small, got 9; try size=3"
 
@@ -26,7 +26,7 @@ def test_a_missing_column_names_the_argument_that_asked_for_it():
     error = MissingColumnError("label", "reviews.csv", "'star'")
     assert (error.argument, error.where, error.found) == ("label", "reviews.csv", "'star'")
     assert str(error) == "label must name columns of reviews.csv, got 'star'"
-    assert str(error.about("id")) == "id must name columns of reviews.csv, got 'star'"
+    assert str(error.for_argument("id")) == "id must name columns of reviews.csv, got 'star'"
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_an_error_of_another_process_is_the_same_here(error):
     assert vars(again) == vars(error)
     assert str(again) == str(error)
     assert again.spelt(as_command) == error.spelt(as_command)
-    assert str(again.about("id")) == str(error.about("id"))
+    assert str(again.for_argument("id")) == str(error.for_argument("id"))

@@ -16,7 +16,7 @@ from reproduction.recipes import make_run
 from reproduction.record import machine
 from reproduction.reproduce import Means, make_plan, missing_runs, train_missing
 from reproduction.runner import Budget, Quiet, run_target
-from reproduction.store import Store
+from reproduction.store import RecordStore
 from reproduction.targets import Cell, Scale, Target
 
 
@@ -51,7 +51,7 @@ def tiny_target():
 
 
 def test_runs_are_trained_and_kept(tmp_path):
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     runs = [tiny_run(seed, flip=0.2) for seed in range(3)]
     outcome = run_all(runs, store, Trainer())
     assert (outcome.done, outcome.postponed, outcome.refused) == (3, 0, {})
@@ -65,7 +65,7 @@ def test_runs_are_trained_and_kept(tmp_path):
 
 
 def test_a_run_that_exists_is_not_run_again(tmp_path):
-    store, trainer, known = Store(tmp_path), Trainer(), {}
+    store, trainer, known = RecordStore(tmp_path), Trainer(), {}
     means = Means(execute=trainer, load=tiny_task, report=Quiet(), cost=Cost(), most=4)
     targets, scale = [tiny_target()], Scale(seeds=1)
     assert train_missing(targets, scale, store, known, Budget(None), means).done == 2
@@ -76,7 +76,7 @@ def test_a_run_that_exists_is_not_run_again(tmp_path):
 
 
 def test_an_interrupt_loses_no_group_that_was_done(tmp_path):
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
 
     def execute(task, recipes):
         if store.all():
@@ -93,11 +93,11 @@ def test_a_budget_has_time_for_whole_cells(tmp_path):
     cost = Cost()
     # Made here before, each in 10 s: four of them would take 40.
     cost.learn(runs, 40.0)
-    trainer, store = Trainer(), Store(tmp_path)
+    trainer, store = Trainer(), RecordStore(tmp_path)
     outcome = run_all(runs, store, trainer, budget=0.5, cost=cost)
     assert outcome.done + outcome.postponed == 4
     assert [recipe.flip for recipe in trainer.calls[0]] == [0.2, 0.2]
-    assert run_all(runs, Store(tmp_path / "none"), trainer, budget=0).done == 0
+    assert run_all(runs, RecordStore(tmp_path / "none"), trainer, budget=0).done == 0
 
 
 def test_what_cannot_be_run_here_does_not_hold_up_the_rest(tmp_path):
@@ -107,7 +107,7 @@ def test_what_cannot_be_run_here_does_not_hold_up_the_rest(tmp_path):
         return Executor()(task, recipes)
 
     runs = [tiny_run(optimizer="laprop"), tiny_run()]
-    outcome = run_all(runs, Store(tmp_path), execute)
+    outcome = run_all(runs, RecordStore(tmp_path), execute)
     assert outcome.done == 1
     assert outcome.refused == {"no such optimiser here": 1}
 
@@ -118,7 +118,7 @@ def test_a_group_too_large_for_the_device_is_halved(tmp_path):
             raise torch.cuda.OutOfMemoryError
         return Executor()(task, recipes)
 
-    assert run_all([tiny_run(s) for s in range(3)], Store(tmp_path), execute).done == 3
+    assert run_all([tiny_run(s) for s in range(3)], RecordStore(tmp_path), execute).done == 3
 
 
 def test_groups_share_what_a_stack_must_share():
@@ -183,7 +183,7 @@ def test_a_budget_leaves_time_for_what_follows():
 
 def test_a_store_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path):
     (tmp_path / "file").touch()
-    store, trainer = Store(tmp_path / "file/runs"), Trainer()
+    store, trainer = RecordStore(tmp_path / "file/runs"), Trainer()
     means = Means(execute=trainer, load=tiny_task, report=Quiet(), cost=Cost(), most=1)
     with pytest.raises(AbstainError, match="store must be a folder that can be written"):
         train_missing([tiny_target()], Scale(seeds=1), store, {}, Budget(None), means)
@@ -191,7 +191,7 @@ def test_a_store_that_cannot_be_written_is_refused_before_anything_is_trained(tm
 
 
 def test_a_store_that_fails_ends_the_grid_instead_of_losing_run_after_run(tmp_path):
-    store, trainer = Store(tmp_path / "runs"), Trainer()
+    store, trainer = RecordStore(tmp_path / "runs"), Trainer()
 
     def execute(task, recipes):
         results = trainer(task, recipes)
@@ -215,7 +215,7 @@ def test_a_report_hears_when_nothing_is_left(tmp_path):
 
     runs = [tiny_run(seed) for seed in range(2)]
     settings = {"load": tiny_task, "cost": Cost(), "most": 1}
-    run_target(runs, Store(tmp_path), Executor(), Budget(None), Recorder(), **settings)
+    run_target(runs, RecordStore(tmp_path), Executor(), Budget(None), Recorder(), **settings)
     assert [runs for runs, _ in Recorder.plans] == [2, 1, 0]
     assert Recorder.plans[-1] == (0, 0.0)
 

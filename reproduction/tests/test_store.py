@@ -13,11 +13,11 @@ from abstain.errors import AbstainError
 from reproduction.parquet import read_results, write_results
 from reproduction.recipes import make_run
 from reproduction.record import separate
-from reproduction.store import Store
+from reproduction.store import RecordStore
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
-    store = Store(tmp_path / "runs")
+    store = RecordStore(tmp_path / "runs")
     record = hand_made(make_run("mnist", "nll_entropy", 0.5), payoff=[math.nan] * 50)
     store.put(record)
     (again,) = store.all().values()
@@ -27,7 +27,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_record_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
 
     def killed(_descriptor):
         raise KeyboardInterrupt
@@ -39,7 +39,7 @@ def test_a_record_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_stores_merge_by_copying(tmp_path):
-    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    here, there = RecordStore(tmp_path / "here"), RecordStore(tmp_path / "there")
     here.put(hand_made(tiny_run(0)))
     there.put(hand_made(tiny_run(0)))
     there.put(hand_made(tiny_run(1)))
@@ -48,7 +48,7 @@ def test_stores_merge_by_copying(tmp_path):
 
 
 def test_a_damaged_file_is_a_missing_run(tmp_path, caplog):
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     path = store.put(hand_made(tiny_run()))
     path.write_text(path.read_text()[:100])
     assert store.all() == {}
@@ -56,7 +56,7 @@ def test_a_damaged_file_is_a_missing_run(tmp_path, caplog):
 
 
 def test_what_is_no_run_is_left_out(tmp_path, caplog):
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     store.put(hand_made(tiny_run()))
     (tmp_path / "measured.json").write_text("[1, 2]")
     (tmp_path / f"{tiny_run(1).name}.json").write_text("[1, 2]")
@@ -68,7 +68,7 @@ def test_what_is_no_run_is_left_out(tmp_path, caplog):
 def test_a_store_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(AbstainError, match="store must be a folder"):
-        Store(tmp_path / "file")
+        RecordStore(tmp_path / "file")
 
 
 def test_results_hold_all_that_a_page_needs(tmp_path):

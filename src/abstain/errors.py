@@ -46,7 +46,7 @@ class AbstainError(ValueError):
         settings = {name: spelling(name, value) for name, value in self.settings.items()}
         return f"{subject}{self.rule}{'; ' * bool(self.remedy)}{self.remedy.format(**settings)}"
 
-    def about(self, argument: str) -> Self:
+    def for_argument(self, argument: str) -> Self:
         """The same error, of another argument: the one that the user knows."""
         return type(self)(self.rule, argument=argument, remedy=self.remedy, **self.settings)
 
@@ -67,7 +67,7 @@ class MissingColumnError(DataError):
         self.where = where
         self.found = found
 
-    def about(self, argument: str) -> Self:
+    def for_argument(self, argument: str) -> Self:
         """The same error, of another argument: the one that the user knows."""
         return type(self)(argument, self.where, self.found)
 

@@ -169,7 +169,7 @@ def test_a_run_is_resumed_and_repeated_where_the_backbone_has_a_relative_path(
     monkeypatch.chdir(tmp_path)
     first = train(source, recipe(), backbone="pretrained.py:Net", folder="run")
     again = train(folder="run", resume=True)
-    repeated = train(source, Plan.from_json(RunFolder("run").about()["plan"]))
+    repeated = train(source, Plan.from_json(RunFolder("run").metadata()["plan"]))
     for other in (again, repeated):
         small.assert_same_weights(first.model.state_dict(), other.model.state_dict())
 

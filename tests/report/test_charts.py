@@ -5,13 +5,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from abstain.report.charts import Line, Mark, histogram, line_chart
+from abstain.report.charts import PlotLine, ReferenceLine, histogram, line_chart
 
 
 def test_curves_rise_where_numbers_do_and_stay_inside():
     x = np.linspace(1, 9, 1000)
     drawing = line_chart(
-        [Line("a", x, x**2)], x_label="x", about="", y_range=(0.0, 50.0), marks=[Mark(20.0, "m")]
+        [PlotLine("a", x, x**2)],
+        x_label="x",
+        description="",
+        y_range=(0.0, 50.0),
+        marks=[ReferenceLine(20.0, "m")],
     )
     points = drawing.curves[0].points
     assert len(points) <= 240
@@ -29,12 +33,12 @@ def test_curves_rise_where_numbers_do_and_stay_inside():
 )
 def test_the_name_of_a_mark_stands_clear_of_the_curve(curve, start, above):
     x = np.linspace(0, 9, 200)
-    line = Line("a", x, curve(x))
+    line = PlotLine("a", x, curve(x))
     drawing = line_chart(
         [line],
         x_label="",
-        about="",
-        marks=[Mark(1.0, "predicted plateau of the warm-up")],
+        description="",
+        marks=[ReferenceLine(1.0, "predicted plateau of the warm-up")],
         y_range=(0.0, 2.0),
     )
     (mark,) = drawing.marks
@@ -48,7 +52,7 @@ def test_the_name_of_a_mark_stands_clear_of_the_curve(curve, start, above):
 )
 def test_histograms_of_any_scores_are_drawn(values):
     scores = np.array(values, dtype=np.float32)
-    drawing = histogram(scores, scores < 0.3, x_label="", about="")
+    drawing = histogram(scores, scores < 0.3, x_label="", description="")
     assert drawing.bars
     assert all(bar.y >= drawing.frame.top for bar in drawing.bars)
     assert all(bar.y + bar.height == pytest.approx(drawing.frame.bottom) for bar in drawing.bars)

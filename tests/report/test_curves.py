@@ -23,7 +23,7 @@ def test_accuracies_that_were_measured_are_drawn(digits):
 def test_every_score_is_in_the_histogram(digits):
     (plot,) = scores(digits)
     assert {bar.style for bar in plot.drawing.bars} == {"kept", "flagged"}
-    assert f"{digits.flagged} labels flagged" in plot.drawing.about
+    assert f"{digits.flagged} labels flagged" in plot.drawing.description
 
 
 def test_without_a_training_there_are_no_curves_of_it():

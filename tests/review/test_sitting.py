@@ -67,7 +67,7 @@ def test_keys_that_mean_nothing_are_said_and_asked_again(texts):
 def test_it_ends_when_the_interval_is_narrow_or_enough_was_answered(texts):
     session = Session(texts)
     given = [session.classes[int(session.queue.given[row])] for row in range(len(session.ids))]
-    key = dict(zip(session.classes, session.about()["keys"], strict=True))
+    key = dict(zip(session.classes, session.description()["keys"], strict=True))
     rows = session.audit.hand_out(session.ids, session.findings.verdict.wrong_probability, 100)
     session.close()
     right = [key[given[row]] for row in rows.rows.tolist()]

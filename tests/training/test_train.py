@@ -267,7 +267,7 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch):
     net = small.save_net(tmp_path, small.NET64).removeprefix(f"{tmp_path}/")
     recipe = Plan(epochs=1, warm_up=0, model=net)
     train("blobs.npz", recipe, folder="run", test="blobs.npz", cache_dir="kept")
-    about = RunFolder(tmp_path / "run").about()
+    about = RunFolder(tmp_path / "run").metadata()
     assert about["sources"]["train"] == about["sources"]["test"] == str(tmp_path / "blobs.npz")
     assert about["sources"]["options"]["cache_dir"] == str(tmp_path / "kept")
     monkeypatch.chdir("/")

@@ -104,7 +104,7 @@ def test_fine_tuning_is_kept_where_frozen_features_are_blind(photos, backbone, t
     assert again.finetuning == found
     small.assert_same_weights(trained.model.state_dict(), again.model.state_dict())
     # And the recipe repeats it, without a trial.
-    repeated = train(photos, Plan.from_json(RunFolder(tmp_path / "a").about()["plan"]))
+    repeated = train(photos, Plan.from_json(RunFolder(tmp_path / "a").metadata()["plan"]))
     small.assert_same_weights(trained.model.state_dict(), repeated.model.state_dict())
 
 
@@ -292,13 +292,13 @@ def test_killed_in_every_phase_it_ends_with_the_same_choice(photos, backbone, tm
         assert small.wait_until(happened, process)
         process.kill()
         process.join()
-        assert "trial" in RunFolder(killed).about()
+        assert "trial" in RunFolder(killed).metadata()
         process = small.start(again, wait=False)
     process.join(120)
     assert process.exitcode == 0
-    abouts = [RunFolder(folder).about() for folder in (whole, killed)]
-    assert abouts[0]["finetuning"] == abouts[1]["finetuning"]
-    assert abouts[0]["plan"] == abouts[1]["plan"]
+    saved = [RunFolder(folder).metadata() for folder in (whole, killed)]
+    assert saved[0]["finetuning"] == saved[1]["finetuning"]
+    assert saved[0]["plan"] == saved[1]["plan"]
     small.assert_same_weights(small.weights(whole), small.weights(killed))
     assert not (killed / "finetuned").exists()
 
@@ -339,4 +339,4 @@ def test_two_processes_choose_the_same(photos, backbone, tmp_path):
     small.start_many(
         {**common, "source": str(photos), "budget": 600, "folder": str(tmp_path / "a")}
     )
-    assert RunFolder(tmp_path / "a").about()["finetuning"]["chosen"] == "fine-tuned"
+    assert RunFolder(tmp_path / "a").metadata()["finetuning"]["chosen"] == "fine-tuned"

@@ -209,7 +209,7 @@ def _train(
 
     trained = train(source.train, plan, test=source.test, **{**settings, **source.options})
     if trained.folder is not None:
-        source = Source.found_again(trained.folder.about()["sources"])
+        source = Source.found_again(trained.folder.metadata()["sources"])
     return trained, source.saved()
 
 

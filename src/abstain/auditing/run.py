@@ -70,7 +70,7 @@ class Run:
         known = summary["training"]
         place = RunFolder(folder)
         return cls(
-            plan=Plan.from_json(place.about()["plan"]),
+            plan=Plan.from_json(place.metadata()["plan"]),
             epoch=int(known["epoch"]),
             outcome=known["outcome"],
             backbone=summary.get("backbone_used", ""),

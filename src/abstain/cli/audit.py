@@ -182,37 +182,37 @@ def audit(
     if dry_run:
         show_plan(source, recipe.plan().until_settled(), reading, budget, as_json=as_json)
         return
-    place = out or new_folder(source, "audit", "audits")
+    folder = out or new_folder(source, "audit", "audits")
     names = None if check is None else [x.strip() for x in ",".join(check).split(",")]
     asked: dict[str, Any] = {"check": names, "test": test, "budget": budget, **reading}
-    _audit(source, recipe, place, save_every=save_every, as_json=as_json, **asked)
-    _check_now(place, check_now)
+    _audit(source, recipe, folder, save_every=save_every, as_json=as_json, **asked)
+    _check_now(folder, check_now)
 
 
-def _check_now(place: Path, is_asked: bool) -> None:
+def _check_now(folder: Path, is_asked: bool) -> None:
     if is_asked and is_main_process():
         from abstain.cli.verify import verify
 
-        verify(place)
+        verify(folder)
 
 
 def _audit(
     source: str | None,
     recipe: Any,  # noqa: ANN401
-    place: Path,
+    folder: Path,
     *,
     save_every: float,
     as_json: bool,
     **arguments: Any,  # noqa: ANN401
 ) -> None:
-    with training("audit", place, save_every=save_every, as_json=as_json):
-        _write(source, recipe, place, as_json=as_json, save_every=save_every, **arguments)
+    with training("audit", folder, save_every=save_every, as_json=as_json):
+        _write(source, recipe, folder, as_json=as_json, save_every=save_every, **arguments)
 
 
 def _write(
     source: str | None,
     recipe: Any,  # noqa: ANN401
-    place: Path,
+    folder: Path,
     *,
     as_json: bool,
     **arguments: Any,  # noqa: ANN401
@@ -221,19 +221,19 @@ def _write(
     from abstain.auditing.audit import audit as run
     from abstain.report import write_report
 
-    found = run(source, recipe, folder=place, show=not as_json, **arguments)
-    if found.ran is not None and not is_to_print():
+    result = run(source, recipe, folder=folder, show=not as_json, **arguments)
+    if result.ran is not None and not is_to_print():
         return
-    report = place / "report.html"
-    write_report(found, report)
+    report = folder / "report.html"
+    write_report(result, report)
     if as_json:
-        typer.echo(json.dumps({**found.summary(), "folder": str(place)}))
+        typer.echo(json.dumps({**result.summary(), "folder": str(folder)}))
         return
-    _print(found, report, arguments.get("check") or ())
+    _print(result, report, arguments.get("check") or ())
 
 
-def _without_proposal(verdict: "Audit") -> str:
-    number = verdict.findings.without_proposal
+def _without_proposal(result: "Audit") -> str:
+    number = result.findings.without_proposal
     return f", {number:,} of them without a proposal: no other class is likelier" if number else ""
 
 
@@ -242,32 +242,32 @@ def _near(checks: Sequence[str]) -> str:
     return ", ".join(checks).replace("duplicates", "near duplicates")
 
 
-def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
+def _print(result: "Audit", report: Path, asked: Sequence[str]) -> None:
     from abstain.auditing.faults import TOO_MANY
     from abstain.report.headline import likely_rate, rate_in_words
     from abstain.report.numbers import count, expectation, percent
     from abstain.support.wording import many
 
     console = Console(highlight=False)
-    known, likely = verdict.is_known, likely_rate(verdict.findings)
+    known, likely = result.is_known, likely_rate(result.findings)
     console.print(
-        f"[bold]{rate_in_words(verdict.findings)}[/] of {many(len(verdict.labels), 'label')} are "
+        f"[bold]{rate_in_words(result.findings)}[/] of {many(len(result.labels), 'label')} are "
         f"wrong{f', most likely {likely}' if likely else ''} "
-        f"({'' if known else f'{verdict.confidence:.0%} interval, '}{verdict.basis}).",
+        f"({'' if known else f'{result.confidence:.0%} interval, '}{result.basis}).",
         soft_wrap=True,
     )
-    expected = verdict.verdict.expected_wrong(verdict.budget)
+    expected = result.verdict.expected_wrong(result.budget)
     lines = {}
-    if verdict.run and verdict.run.backbone:
-        lines["backbone"] = verdict.run.backbone
-    if verdict.run and verdict.run.finetuning:
-        lines["fine-tuning"] = verdict.run.finetuning
+    if result.run and result.run.backbone:
+        lines["backbone"] = result.run.backbone
+    if result.run and result.run.finetuning:
+        lines["fine-tuning"] = result.run.finetuning
     lines |= {
-        "labels flagged": count(verdict.flagged) + _without_proposal(verdict),
-        f"of the {count(verdict.budget)} worst, estimated to be wrong": expectation(expected),
+        "labels flagged": count(result.flagged) + _without_proposal(result),
+        f"of the {count(result.budget)} worst, estimated to be wrong": expectation(expected),
     }
-    findings = verdict.findings
-    if verdict.answers.by_id:
+    findings = result.findings
+    if result.answers.by_id:
         lines["labels reviewed"] = f"{findings.reviewed:,}, {findings.found_wrong:,} of them wrong"
         without = {"unsure": findings.unsure, "dropped": findings.dropped}
         lines |= {f"labels {word}": count(number) for word, number in without.items() if number}
@@ -275,27 +275,27 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
     if findings.measured and findings.halved_by:
         more = count(findings.halved_by)
         lines["more checked labels that would halve the interval"] = more
-    if verdict.labels.skipped:
-        lines["left out as unreadable"] = count(len(verdict.labels.skipped))
-    if len(verdict.duplicates):
-        lines["identical samples with different labels, groups"] = count(len(verdict.duplicates))
-    found_else = verdict.checks.summary if verdict.checks else {}
-    if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in found_else.items() if n]:
+    if result.labels.skipped:
+        lines["left out as unreadable"] = count(len(result.labels.skipped))
+    if len(result.duplicates):
+        lines["identical samples with different labels, groups"] = count(len(result.duplicates))
+    issues = result.checks.summary if result.checks else {}
+    if others := [f"{n:,} {name.replace('_', ' ')}" for name, n in issues.items() if n]:
         lines["other issues (in issues.parquet)"] = ", ".join(others)
-    if verdict.checks and (names := verdict.checks.unchecked()):
+    if result.checks and (names := result.checks.unchecked()):
         lines["skipped: no features"] = _near(names)
-    if verdict.checks and (names := verdict.checks.unchecked(TOO_MANY)):
+    if result.checks and (names := result.checks.unchecked(TOO_MANY)):
         lines["skipped: too many samples"] = f"{_near(names)}: --check {','.join(names)} does it"
-    skipped = verdict.checks.skipped if verdict.checks else {}
-    shown = verdict.checks.unchecked() if verdict.checks else ()
+    skipped = result.checks.skipped if result.checks else {}
+    shown = result.checks.unchecked() if result.checks else ()
     if others := [f"{x}: {skipped[x]}" for x in asked if x in skipped and x not in shown]:
         lines["skipped"] = ", ".join(others)  # who did not ask does not miss it
     for name, value in lines.items():
         console.print(f"  {name:<48} {value}", soft_wrap=True)
-    planted = None if known else verdict.planted
-    if verdict.detection is not None and planted is not None:
-        found = verdict.detection
-        worst = int(planted[verdict.order[: verdict.budget]].sum())
+    planted = None if known else result.planted
+    if result.detection is not None and planted is not None:
+        detection = result.detection
+        worst = int(planted[result.order[: result.budget]].sum())
         console.print(
             f"{many(int(planted.sum()), 'error')} had been planted, "
             f"{percent(float(planted.mean()))} of the labels; "
@@ -303,30 +303,30 @@ def _print(verdict: "Audit", report: Path, asked: Sequence[str]) -> None:
             soft_wrap=True,
         )
         truth = {
-            "flagged labels that are wrong": percent(found.precision),
-            "wrong labels that are flagged": percent(found.recall),
-            f"of the {count(verdict.budget)} worst, really wrong": count(worst),
-            "wrong ranked before right (AUROC)": f"{found.auroc:.4f}",
-            "average precision": f"{found.average_precision:.4f}",
+            "flagged labels that are wrong": percent(detection.precision),
+            "wrong labels that are flagged": percent(detection.recall),
+            f"of the {count(result.budget)} worst, really wrong": count(worst),
+            "wrong ranked before right (AUROC)": f"{detection.auroc:.4f}",
+            "average precision": f"{detection.average_precision:.4f}",
         }
         for name, value in truth.items():
             console.print(f"  {name:<48} {value}", soft_wrap=True)
-    if verdict.checks and verdict.checks.leakage:
-        console.print(f"[bold]Data leakage[/]: {verdict.checks.leakage}", soft_wrap=True)
+    if result.checks and result.checks.leakage:
+        console.print(f"[bold]Data leakage[/]: {result.checks.leakage}", soft_wrap=True)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     folder = quote(str(report.parent))
-    if verdict.flagged:
+    if result.flagged:
         console.print(
             f"Go through the flagged labels: abstain review {folder}",
             soft_wrap=True,
             markup=False,
         )
-    for one in verdict.checks.giveaways if verdict.checks else ():
+    for one in result.checks.giveaways if result.checks else ():
         console.print(
             f"The column {one.column} alone gives the label away: if it is not known before the "
             f"label is, leave it out with --ignore {quote(one.column)}",
             soft_wrap=True,
             markup=False,
         )
-    if verdict.caution:
-        console.print(verdict.caution, soft_wrap=True, markup=False)
+    if result.caution:
+        console.print(result.caution, soft_wrap=True, markup=False)

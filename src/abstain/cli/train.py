@@ -80,7 +80,7 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help="\n\n".join(f"[bold]{name}[/]: {about}" for name, about in METHODS.items()),
+            help="\n\n".join(f"[bold]{name}[/]: {words}" for name, words in METHODS.items()),
             rich_help_panel=_METHOD,
         ),
     ] = None,
@@ -221,11 +221,11 @@ def _resolve(
     from abstain.data.source import Source
     from abstain.training.saving.run_folder import RunFolder
 
-    about = RunFolder(from_).about()
-    saved = Source.found_again(about["sources"])
+    metadata = RunFolder(from_).metadata()
+    saved = Source.found_again(metadata["sources"])
     if saved.train is None:
         raise AbstainError(f"{from_} was trained on data in memory, which cannot be loaded again")
-    if about["plan"]["model"] is None and "model" not in settings:
+    if metadata["plan"]["model"] is None and "model" not in settings:
         raise AbstainError(
             f"{from_} was trained with a module of another program",
             remedy="choose a model by {model}",
@@ -233,11 +233,11 @@ def _resolve(
         )
     if "model" in settings:  # which learns from the inputs themselves, unless both are given
         settings = {"backbone": "auto", **settings}
-    tuned = bool(about["plan"].get("finetune"))
+    tuned = bool(metadata["plan"].get("finetune"))
     if settings.get("finetune", tuned) != tuned:
         settings = {"model": None, **settings}  # it was one for what the other learns from
     settings = with_seeds(settings)
-    plan = Plan.from_json({**about["plan"], **settings})
+    plan = Plan.from_json({**metadata["plan"], **settings})
     check_used(plan, settings)
     return plan, saved.train, test or saved.test, {**saved.options, **reading}
 

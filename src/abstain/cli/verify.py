@@ -82,7 +82,7 @@ def _sit(session: "Session", within: float, most: int) -> bool:
     from abstain.review.sitting import verify as ask_all
 
     console = Console(highlight=False)
-    keys = session.about()["keys"]
+    keys = session.description()["keys"]
     console.print(_explained(session, keys), soft_wrap=True)
     is_narrow = False
     with suppress(KeyboardInterrupt):

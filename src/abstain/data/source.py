@@ -127,7 +127,7 @@ def _test_data(test: object, options: Mapping[str, Any], data: LabeledData) -> L
     except AbstainError as error:
         if error.argument != "source":
             raise
-        raise error.about("test") from error
+        raise error.for_argument("test") from error
 
 
 def _name(source: object) -> str | None:

@@ -46,10 +46,10 @@ class FinishedRun:
     def open(cls, folder: str | os.PathLike[str], backbone: str | None = None) -> "FinishedRun":
         """The run of a folder, its model on the device that will be used."""
         place = RunFolder(folder)
-        about = place.about()
+        metadata = place.metadata()
         model, encoder, classes = place.load_model(backbone)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return cls(str(folder), model.to(device), encoder, classes, about["sources"], device)
+        return cls(str(folder), model.to(device), encoder, classes, metadata["sources"], device)
 
     @classmethod
     def of(
@@ -74,7 +74,7 @@ class FinishedRun:
                 argument="run",
             )
         in_memory: dict[str, Any] = {"train": None, "options": {}}
-        sources = trained.folder.about()["sources"] if trained.folder else in_memory
+        sources = trained.folder.metadata()["sources"] if trained.folder else in_memory
         model, classes = trained.model, trained.data.classes
         device = next((x.device for x in model.parameters()), torch.device("cpu"))
         return cls("the training", model, trained.encoder, classes, sources, device)

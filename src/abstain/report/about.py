@@ -98,7 +98,7 @@ def _training(run: Run) -> dict[str, object]:
         kind, seed = plan.flip_kind, plan.seed_noise
         facts["planted"] = f"{percent(plan.flip)} {kind}, seed {seed}"
     if run.folder is not None:
-        about = run.folder.about()
-        facts["device"] = about["machine"]["device"]
-        facts["versions"] = ", ".join(f"{name} {v}" for name, v in about["versions"].items())
+        metadata = run.folder.metadata()
+        facts["device"] = metadata["machine"]["device"]
+        facts["versions"] = ", ".join(f"{name} {v}" for name, v in metadata["versions"].items())
     return facts

@@ -14,7 +14,7 @@ _LETTER, _LINE = 5.6, 18  # room for a letter and for a line of them
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A curve and what it is called."""
 
     name: str
@@ -24,7 +24,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ReferenceLine:
     """A value worth a line of its own across the plot."""
 
     at: float
@@ -70,7 +70,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Polyline:
     """A line through points."""
 
     points: list[tuple[float, float]]
@@ -95,13 +95,13 @@ class PlacedMark:
 class Drawing:
     """A plot in units of its frame."""
 
-    about: str
+    description: str
     """Description for those who cannot see the chart."""
     x_label: str
     levels: list[Tick]
     ticks: list[Tick]
     bars: list[Bar] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)
+    curves: list[Polyline] = field(default_factory=list)
     marks: list[PlacedMark] = field(default_factory=list)
     frame: Frame = FRAME
 
@@ -123,16 +123,16 @@ class _Axes:
 
 
 def line_chart(
-    lines: Sequence[Line],
+    lines: Sequence[PlotLine],
     *,
     x_label: str,
-    about: str,
-    marks: Sequence[Mark] = (),
+    description: str,
+    marks: Sequence[ReferenceLine] = (),
     y_format: Callable[[float], str] = "{:g}".format,
     y_range: tuple[float, float] | None = None,
     whole: bool = False,
 ) -> Drawing:
-    """Curves over one axis; `about` describes them to those who cannot see.
+    """Curves over one axis; `description` is for those who cannot see them.
 
     What lies beyond `y_range` runs along its edge; `whole` puts ticks at whole numbers only.
     """
@@ -143,17 +143,21 @@ def line_chart(
     y_range = y_range or _padded(float(values.min()), float(values.max()))
     axes = _Axes((float(places.min()), float(places.max())), y_range)
     return Drawing(
-        about=about,
+        description=description,
         x_label=x_label,
         levels=[Tick(axes.up(y), y_format(y)) for y in ticks(*y_range)],
         ticks=[Tick(axes.across(x), f"{x:g}") for x in ticks(*axes.x, whole=whole)],
-        curves=[Curve(_points(line, axes), line.style) for line in shown],
+        curves=[Polyline(_points(line, axes), line.style) for line in shown],
         marks=[_placed(mark, axes, shown[0]) for mark in marks],
     )
 
 
 def histogram(
-    values: npt.NDArray[np.float32], flagged: npt.NDArray[np.bool_], *, x_label: str, about: str
+    values: npt.NDArray[np.float32],
+    flagged: npt.NDArray[np.bool_],
+    *,
+    x_label: str,
+    description: str,
 ) -> Drawing:
     """Scores in [0, 1], the flagged ones in front.
 
@@ -180,7 +184,7 @@ def histogram(
                 tall = FRAME.bottom - y
                 bars.append(Bar(round(x, 1), y, round(wide, 1), round(tall, 1), style))
     return Drawing(
-        about=about,
+        description=description,
         x_label=x_label,
         levels=[Tick(axes.up(math.sqrt(level)), f"{level:,}") for level in clear],
         ticks=[Tick(axes.across(x), f"{x:g}") for x in (0, 0.25, 0.5, 0.75, 1)],
@@ -188,7 +192,7 @@ def histogram(
     )
 
 
-def _placed(mark: Mark, axes: _Axes, beside: Line) -> PlacedMark:
+def _placed(mark: ReferenceLine, axes: _Axes, beside: PlotLine) -> PlacedMark:
     """A line across the plot and its name, where it stands clear of a curve."""
     if mark.vertical:
         x = axes.across(mark.at)
@@ -203,7 +207,7 @@ def _placed(mark: Mark, axes: _Axes, beside: Line) -> PlacedMark:
     return PlacedMark(*line, mark.text, *place, "start" if left else "end")
 
 
-def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
+def _clearest(mark: ReferenceLine, axes: _Axes, beside: PlotLine) -> tuple[bool, bool]:
     """Whether the name of a level mark stands at the left, and below it: where a curve is not."""
     known, y = np.isfinite(beside.y), axes.up(mark.at)
     x = np.array([axes.across(value) for value in beside.x[known]])
@@ -221,17 +225,17 @@ def _clearest(mark: Mark, axes: _Axes, beside: Line) -> tuple[bool, bool]:
     return min(places, key=lambda place: covered(*place))
 
 
-def _points(line: Line, axes: _Axes) -> list[tuple[float, float]]:
+def _points(line: PlotLine, axes: _Axes) -> list[tuple[float, float]]:
     known = np.isfinite(line.y)
     pairs = zip(line.x[known].tolist(), line.y[known].clip(*axes.y).tolist(), strict=True)
     return [(axes.across(x), axes.up(y)) for x, y in pairs]
 
 
-def _thinned(line: Line) -> Line:
+def _thinned(line: PlotLine) -> PlotLine:
     if len(line.x) <= _POINTS:
         return line
     kept = np.unique(np.linspace(0, len(line.x) - 1, _POINTS).round().astype(int))
-    return Line(line.name, line.x[kept], line.y[kept], line.style)
+    return PlotLine(line.name, line.x[kept], line.y[kept], line.style)
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from abstain import theory
 from abstain.auditing.result import Audit
 from abstain.auditing.run import Run
-from abstain.report.charts import Drawing, Line, Mark, histogram, line_chart
+from abstain.report.charts import Drawing, PlotLine, ReferenceLine, histogram, line_chart
 from abstain.report.numbers import percent
 from abstain.support.wording import many
 from abstain.training.objective.stopping import AnalyticalStop
@@ -38,7 +38,7 @@ def scores(audit: Audit) -> list[Plot]:
                 verdict.label_score,
                 verdict.is_label_issue,
                 x_label="label score (heights on a square-root scale)",
-                about=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
+                description=f"Histogram of label scores; {many(audit.flagged, 'label')} flagged",
             ),
         )
     ]
@@ -55,13 +55,13 @@ def training(audit: Audit) -> list[Plot]:
     if (plateau := predicted_plateau(audit)) is not None:
         marks.append(plateau)
     if 0 < warm_up < len(epochs):
-        marks.append(Mark(float(warm_up), "end of warm-up", vertical=True))
+        marks.append(ReferenceLine(float(warm_up), "end of warm-up", vertical=True))
     if plan.stop != "never":
-        marks.append(Mark(float(audit.run.epoch), "stop", vertical=True))
+        marks.append(ReferenceLine(float(audit.run.epoch), "stop", vertical=True))
     place = np.array([row["step"] for row in steps]) / steps[-1]["step"] * len(epochs)
-    loss = Line("loss", place, np.array([row["smoothed_loss"] for row in steps]))
+    loss = PlotLine("loss", place, np.array([row["smoothed_loss"] for row in steps]))
     curves = [
-        Line(name, *_column(epochs, column), style)
+        PlotLine(name, *_column(epochs, column), style)
         for column, name, style in (
             ("train_accuracy", "agrees with the given labels", "first"),
             ("test_accuracy", "test accuracy", "second"),
@@ -76,7 +76,7 @@ def training(audit: Audit) -> list[Plot]:
             line_chart(
                 [loss],
                 x_label="epoch",
-                about="Training loss over epochs",
+                description="Training loss over epochs",
                 marks=marks,
                 whole=True,
             ),
@@ -87,7 +87,7 @@ def training(audit: Audit) -> list[Plot]:
             line_chart(
                 curves,
                 x_label="epoch",
-                about="Accuracy over epochs",
+                description="Accuracy over epochs",
                 y_format=lambda share: percent(share, 0),
                 whole=True,
             ),
@@ -120,7 +120,7 @@ def _column(
     )
 
 
-def predicted_plateau(audit: Audit) -> Mark | None:
+def predicted_plateau(audit: Audit) -> ReferenceLine | None:
     """Predict the loss at which training settles while no label is memorised.
 
     By the rate given to the stop, else by the estimated transition matrix. A payoff that is not
@@ -131,7 +131,7 @@ def predicted_plateau(audit: Audit) -> Mark | None:
     plan, m = audit.run.plan, audit.labels.num_classes
     payoff, name = plan.payoff, "predicted plateau"
     if plan.stop == "analytical" and isinstance(payoff, int | float):
-        return Mark(AnalyticalStop(plan.rate, payoff, m, plan.noise).plateau, name)
+        return ReferenceLine(AnalyticalStop(plan.rate, payoff, m, plan.noise).plateau, name)
     if plan.loss == "nll":
         payoff = math.inf
     elif plan.loss != "gamblers" or not isinstance(payoff, int | float):
@@ -140,4 +140,4 @@ def predicted_plateau(audit: Audit) -> Mark | None:
         payoff, name = math.inf, f"{name} of the warm-up"
     believed = np.bincount(audit.verdict.predicted_label, minlength=m)
     shares = believed / believed.sum()
-    return Mark(float(theory.plateau_of(audit.verdict.transition, payoff, shares)), name)
+    return ReferenceLine(float(theory.plateau_of(audit.verdict.transition, payoff, shares)), name)

@@ -97,8 +97,8 @@ def expectation(found: Interval) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> list[float]:
-    """Round numbers that span an interval, about so many.
+def ticks(low: float, high: float, number: int = 5, *, whole: bool = False) -> list[float]:
+    """Round numbers that span an interval, about `number` of them.
 
     >>> ticks(0.0, 0.87)
     [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -107,7 +107,7 @@ def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> li
     """
     if not high > low:
         high = low + (abs(low) or 1.0)
-    rough = (high - low) / about
+    rough = (high - low) / number
     power = 10.0 ** math.floor(math.log10(rough))
     factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
     step = next(f * power for f in factors if f * power >= 0.85 * rough)

@@ -80,8 +80,10 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         policy = f"{policy_of(style)}; frame-ancestors 'none'"
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
-    async def about(_: Request) -> Response:
-        return JSONResponse({**session.about(), "exports": offered(session.audit), "you": you})
+    async def description(_: Request) -> Response:
+        return JSONResponse(
+            {**session.description(), "exports": offered(session.audit), "you": you}
+        )
 
     async def status(_: Request) -> Response:
         found = await run_in_threadpool(session.status)
@@ -205,7 +207,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         return JSONResponse(await run_in_threadpool(retraining.gain))
 
     get: Mapping[str, Callable[..., Any]] = {
-        "/api/about": about,
+        "/api/about": description,
         "/api/status": status,
         "/api/next": upcoming,
         "/api/item": item,

@@ -117,7 +117,7 @@ def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return mode
 
 
-class Answers(NamedTuple):
+class RequestedAnswers(NamedTuple):
     """The decisions of a request, by row."""
 
     answers: dict[int, Answer]
@@ -127,12 +127,12 @@ class Answers(NamedTuple):
     """Which version of it, by the name that the page was given."""
 
 
-def answers_of(session: Session, body: Mapping[str, Any]) -> Answers:
+def answers_of(session: Session, body: Mapping[str, Any]) -> RequestedAnswers:
     """Decisions; at least one."""
     by_row = {row_of(session, one.get("row")): one for one in list_of(body, "answers", dict)}
     if not by_row:
         raise AbstainError("must hold at least one, got none", argument="answers")
-    return Answers(
+    return RequestedAnswers(
         answers={row: _answer(one) for row, one in by_row.items()},
         seconds={row: took for row, one in by_row.items() if (took := _seconds(one)) is not None},
         versions={row: text_of(one, "version", LONGEST_NAME) for row, one in by_row.items()},

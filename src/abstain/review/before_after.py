@@ -213,7 +213,7 @@ def _caution(before: AuditFolder, after: AuditFolder, expected: int) -> str:
 
 def _recipe(folder: Path) -> dict[str, Any]:
     try:
-        recipe = RunFolder(folder).about()["plan"]
+        recipe = RunFolder(folder).metadata()["plan"]
     except AbstainError:  # of probabilities, without a training
         return {}
     return {name: value for name, value in recipe.items() if not name.startswith(("flip", "seed"))}

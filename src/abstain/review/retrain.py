@@ -31,12 +31,12 @@ def retrain(folder: Path, place: Path) -> Audit:
     """
     share_decisions(folder)
     before = AuditFolder.open(folder)
-    about = RunFolder(folder).about()
+    metadata = RunFolder(folder).metadata()
     source = Source.found_again(before.summary["sources"])
     place.mkdir(parents=True)
     clean = place / f"corrected{default_suffix(str(source.train), before.summary['inputs'])}"
     written = export_cleaned(before, clean, "reviewed")
-    plan = replace(Plan.from_json(about["plan"]), flip=0.0)
+    plan = replace(Plan.from_json(metadata["plan"]), flip=0.0)
     test = None
     if isinstance(source.train, str) and "test" in splits(source.train):
         own_size = plan.backbone != NONE  # as the training data were read

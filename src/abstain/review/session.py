@@ -81,9 +81,9 @@ class Session(Items):
 
     def _check_same(self) -> None:
         """The samples must be those that decisions were made on."""
-        now, then = self.shown.same.fingerprint(), self.store.about("samples")
+        now, then = self.shown.same.fingerprint(), self.store.value("samples")
         if then is None:
-            self.store.keep_about("samples", now)
+            self.store.keep_value("samples", now)
         elif then != now:
             self.store.close()
             raise self._other_samples("others")
@@ -125,7 +125,7 @@ class Session(Items):
                 self._trouble = str(error)
             self._take_in()
 
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Describe the audit: all that does not change during a review."""
         return {
             "review": self.identity,

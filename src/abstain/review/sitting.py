@@ -85,7 +85,7 @@ def verify(
     Returns:
         Whether the interval became that narrow.
     """
-    keys = Keys.of(session.classes, session.about()["keys"])
+    keys = Keys.of(session.classes, session.description()["keys"])
     seqs: list[int] = []
     while True:
         if is_narrow(session.findings, width):

@@ -84,7 +84,7 @@ class Store:
             columns = {x[1] for x in self._connection.execute("PRAGMA table_info(log)")}
             if columns and "seconds" not in columns:
                 self._connection.execute(_SECONDS)
-        if self.about("format") != _FORMAT:
+        if self.value("format") != _FORMAT:
             raise AbstainError(f"{self.path} must be of format {_FORMAT}; it is of another version")
 
     def close(self) -> None:
@@ -147,17 +147,17 @@ class Store:
     @property
     def identity(self) -> str:
         """A name that no other log has, made when it is first asked for."""
-        if (known := self.about("identity")) is None:
+        if (known := self.value("identity")) is None:
             known = secrets.token_hex(16)
-            self.keep_about("identity", known)
+            self.keep_value("identity", known)
         return known
 
-    def about(self, name: str) -> str | None:
+    def value(self, name: str) -> str | None:
         """Read a value that was kept under a name."""
         found = self._connection.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
-    def keep_about(self, name: str, value: str) -> None:
+    def keep_value(self, name: str, value: str) -> None:
         """Keep something under a name."""
         with self._lock, self._writing():
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
@@ -165,7 +165,7 @@ class Store:
     def next_number(self, name: str) -> int:
         """1, then 2, …, each given out once."""
         with self._lock, self._writing():
-            number = int(self.about(name) or 0) + 1
+            number = int(self.value(name) or 0) + 1
             self._connection.execute(
                 "INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(number))
             )

@@ -130,9 +130,9 @@ class Verdict:
     @cached_property
     def rate(self) -> Interval:
         """The noise rate of what is left of the data set."""
-        found = float((self.is_reviewed & ~self.dropped & (self.reviewed != self.given)).sum())
+        known = float((self.is_reviewed & ~self.dropped & (self.reviewed != self.given)).sum())
         left, open_ = max(int((~self.dropped).sum()), 1), self.unseen
-        wrong = Interval(value=found + open_.value, low=found + open_.low, high=found + open_.high)
+        wrong = Interval(value=known + open_.value, low=known + open_.low, high=known + open_.high)
         return _scaled(wrong, 1 / left)
 
     @cached_property
@@ -146,8 +146,8 @@ class Verdict:
         >>> from abstain.scores.evidence import evidence_from_probabilities
         >>> probabilities = [[0.99, 0.01]] * 60 + [[0.01, 0.99]] * 60
         >>> given = [0] * 60 + [1] * 50 + [0] * 10
-        >>> found = judge(evidence_from_probabilities(probabilities, given), given, 2)
-        >>> 8 < found.expected_wrong(10).value < 10
+        >>> verdict = judge(evidence_from_probabilities(probabilities, given), given, 2)
+        >>> 8 < verdict.expected_wrong(10).value < 10
         True
         """
         if not 0 <= budget <= self.to_check:
@@ -205,14 +205,14 @@ class Verdict:
         left = np.flatnonzero(~self.dropped)
         order = left[np.argsort(self.given[left], kind="stable")]
         ends = np.cumsum(np.bincount(self.given[left], minlength=self.num_classes))
-        found = []
+        intervals = []
         for begin, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
             if begin == end:
-                found.append(Interval(value=math.nan, low=0.0, high=1.0))
+                intervals.append(Interval(value=math.nan, low=0.0, high=1.0))
                 continue
             wrong = self.expected_among(order[begin:end], of_a_class=True)
-            found.append(_scaled(wrong, 1 / (end - begin)))
-        return found
+            intervals.append(_scaled(wrong, 1 / (end - begin)))
+        return intervals
 
     @cached_property
     def transition(self) -> Doubles:
@@ -275,8 +275,8 @@ def judge(
     >>> from abstain.scores.evidence import evidence_from_probabilities
     >>> probabilities = [[0.9, 0.1]] * 60 + [[0.1, 0.9]] * 60
     >>> given = [0] * 60 + [1] * 50 + [0] * 10
-    >>> found = judge(evidence_from_probabilities(probabilities, given), given, 2)
-    >>> int(found.is_label_issue.sum()), 10 / 120 in found.rate
+    >>> verdict = judge(evidence_from_probabilities(probabilities, given), given, 2)
+    >>> int(verdict.is_label_issue.sum()), 10 / 120 in verdict.rate
     (10, True)
     """
     labels = checked_labels(given, len(evidence), num_classes).astype(np.int64)

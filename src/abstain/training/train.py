@@ -92,17 +92,17 @@ def train(
     check_options(train, options)
     state = join_processes()
     seconds = budget_seconds(budget, state.device)
-    place = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
-    about = _about(place, state) if resume else None
+    run_folder = None if folder is None else RunFolder(agreed(lambda: os.fspath(folder), state))
+    metadata = _metadata(run_folder, state) if resume else None
     named = Source(source, test, options)
-    if about is None:
-        if place is not None:
-            place.check_new()
+    if metadata is None:
+        if run_folder is not None:
+            run_folder.check_new()
         asked = plan_for(recipe, finetune=finetune)
         asked = asked if backbone is None else replace(asked, backbone=backbone)
     else:
-        asked = Plan.from_json(about["plan"])
-        named = named if source is not None else Source.found_again(about["sources"])
+        asked = Plan.from_json(metadata["plan"])
+        named = named if source is not None else Source.found_again(metadata["sources"])
     _check_network(asked, model)
     prepared, resolved = prepare(
         named,
@@ -111,17 +111,17 @@ def train(
         state,
         budget=seconds or BUDGET,
     )
-    if about is None:
+    if metadata is None:
         trial = None if model else planned(asked, prepared, seconds)
     else:
-        _check_same(about, prepared.data, place)
-        trial = Trial.from_json(about["trial"]) if "trial" in about else None
-    resumed = None if about is None else place
+        _check_same(metadata, prepared.data, run_folder)
+        trial = Trial.from_json(metadata["trial"]) if "trial" in metadata else None
+    resumed = None if metadata is None else run_folder
     with _memory(resolved):
         setup = set_up(prepared, resolved, model, state, resumed=resumed)
         trained = run_once(
             setup,
-            place,
+            run_folder,
             resumed=resumed is not None,
             hooks=hooks,
             save_every=save_every,
@@ -175,19 +175,21 @@ def _check_network(plan: Plan, model: torch.nn.Module | None) -> None:
         )
 
 
-def _check_same(about: Mapping[str, Any], data: LabeledData, place: RunFolder | None) -> None:
-    if place and not began_with(about, data):
+def _check_same(
+    metadata: Mapping[str, Any], data: LabeledData, run_folder: RunFolder | None
+) -> None:
+    if run_folder and not began_with(metadata, data):
         raise AbstainError(
-            f"data must be those that the run in {place.path} began with, got others from "
+            f"data must be those that the run in {run_folder.path} began with, got others from "
             f"{data.name}: put them back, or start a new run"
         )
 
 
-def _about(place: RunFolder | None, state: PartialState) -> dict[str, Any]:
-    if place is None:
+def _metadata(run_folder: RunFolder | None, state: PartialState) -> dict[str, Any]:
+    if run_folder is None:
         raise AbstainError("needs the folder of the run to go on with, got none", argument="resume")
-    place.about()  # or an error of all processes
+    run_folder.metadata()  # or an error of all processes
     if state.is_main_process:
-        TrialFolder(place).settle()
+        TrialFolder(run_folder).settle()
     state.wait_for_everyone()
-    return place.about()
+    return run_folder.metadata()

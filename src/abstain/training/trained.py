@@ -23,7 +23,7 @@ from abstain.training.setup import Setup
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class FineTuningOutcome:
     """Which of the two a run is, and why."""
 
     chosen: Literal["frozen", "fine-tuned"]
@@ -41,7 +41,7 @@ class Comparison:
         return asdict(self)
 
 
-def compared(frozen: float, tuned: float, *, held_out: int, epochs: int) -> Comparison:
+def compared(frozen: float, tuned: float, *, held_out: int, epochs: int) -> FineTuningOutcome:
     """The training that predicts more of the same held-out labels.
 
     >>> print(compared(0.74, 0.775, held_out=500, epochs=8).reason)
@@ -55,7 +55,7 @@ def compared(frozen: float, tuned: float, *, held_out: int, epochs: int) -> Comp
         f"{many(epochs, 'epoch')}"
     )
     better = "better than frozen features" if wins else "tried, no better than frozen features"
-    return Comparison(
+    return FineTuningOutcome(
         chosen="fine-tuned" if wins else "frozen",
         reason=f"{better}: {figures}",
         frozen_agreement=frozen,
@@ -64,13 +64,13 @@ def compared(frozen: float, tuned: float, *, held_out: int, epochs: int) -> Comp
     )
 
 
-def not_tried(frozen: float, seconds: float, left: float, *, least: int) -> Comparison:
+def not_tried(frozen: float, seconds: float, left: float, *, least: int) -> FineTuningOutcome:
     """Frozen features, as an epoch takes too many seconds for what is left of the budget.
 
     >>> print(not_tried(0.5, 200, 300, least=3).reason)
     not tried: the minimum number of epochs, 3, takes about 10m, and 5m of the budget are left
     """
-    return Comparison(
+    return FineTuningOutcome(
         chosen="frozen",
         reason=f"not tried: the minimum number of epochs, {least}, takes about "
         f"{spoken(least * seconds)}, and {spoken(max(left, 0))} of the budget are left",
@@ -78,9 +78,11 @@ def not_tried(frozen: float, seconds: float, left: float, *, least: int) -> Comp
     )
 
 
-def failed(frozen: float, why: str) -> Comparison:
+def failed(frozen: float, why: str) -> FineTuningOutcome:
     """Frozen features, as fine-tuning came to no end."""
-    return Comparison(chosen="frozen", reason=f"fine-tuning failed: {why}", frozen_agreement=frozen)
+    return FineTuningOutcome(
+        chosen="frozen", reason=f"fine-tuning failed: {why}", frozen_agreement=frozen
+    )
 
 
 def held_out_agreement(epochs: Sequence[Mapping[str, float]]) -> float:
@@ -108,7 +110,7 @@ class Trained:
     history: History
     ledger: Ledger
     folder: RunFolder | None
-    finetuning: Comparison | None = None
+    finetuning: FineTuningOutcome | None = None
     """Whether the backbone was trained too, and why, where that was left open."""
     test: LabeledData | None = None
     """The test set, where there is one."""
@@ -184,7 +186,7 @@ def run_once(
     shown = reports.shown(loop.steps, plan.epochs or 0, place)
     with shown if state.is_main_process else nullcontext():
         loop.run()
-    decided = place.about().get("finetuning") if place else None
+    decided = place.metadata().get("finetuning") if place else None
     trained = Trained(
         model=loop.controller.final_model(),
         epoch=loop.controller.final_epoch(loop.position.epoch),
@@ -196,7 +198,7 @@ def run_once(
         ledger=loop.whole_ledger().cpu(),
         folder=place,
         test=prepared.test,
-        finetuning=Comparison(**decided) if decided else None,
+        finetuning=FineTuningOutcome(**decided) if decided else None,
     )
     if place and state.is_main_process:
         place.finish(

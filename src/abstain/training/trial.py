@@ -33,7 +33,7 @@ from abstain.training.saving.run_folder import RunFolder
 from abstain.training.setup import Setup, set_up
 from abstain.training.sources import Prepared
 from abstain.training.trained import (
-    Comparison,
+    FineTuningOutcome,
     Trained,
     compared,
     failed,
@@ -77,9 +77,9 @@ class TrialFolder(RunFolder):
 
     def settle(self) -> None:
         """Bring to its end what a killed process left half done."""
-        if self.has_begun and "finetuning" in self.about():
+        if self.has_begun and "finetuning" in self.metadata():
             self._move_up()
-        elif "trial" not in self._run.about():
+        elif "trial" not in self._run.metadata():
             self.clear()
 
     def _move_up(self) -> None:
@@ -188,7 +188,7 @@ def tried(
     tuned: Trained | None = None
     try:
         if place is not None and resumed:
-            plan = Plan.from_json(place.about()["plan"])
+            plan = Plan.from_json(place.metadata()["plan"])
             setup = set_up(prepared, plan, None, state, resumed=place)
         else:
             if place is not None and state.is_main_process:
@@ -262,7 +262,7 @@ def seconds_per_epoch(setup: Setup) -> float:
 
 
 def _decided(
-    chosen: Trained, comparison: Comparison, place: TrialFolder | None, state: PartialState
+    chosen: Trained, comparison: FineTuningOutcome, place: TrialFolder | None, state: PartialState
 ) -> Trained:
     """The training that is the run, with what was decided, also in its folder."""
     chosen = replace(chosen, finetuning=comparison)

@@ -77,11 +77,11 @@ class RunFolder:
                 argument="folder",
             )
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The values that `begin` wrote."""
         path = self.path / _ABOUT
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
+            saved = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             found = [*self.path.iterdir()] if self.path.is_dir() else []
             if not self.path.is_dir():
@@ -102,11 +102,11 @@ class RunFolder:
             raise AbstainError(
                 f"must be the folder of a run, got {self.path}: {error}", argument="folder"
             ) from error
-        if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
             raise AbstainError(
                 f"{path} must be of format {_FORMAT}; it is of another version of abstain"
             )
-        return about
+        return saved
 
     def begin(
         self,
@@ -124,7 +124,7 @@ class RunFolder:
 
         A trial is what is to be tried after this training.
         """
-        about = {
+        saved = {
             "format": _FORMAT,
             "plan": plan.as_json(),
             "sources": dict(sources),
@@ -144,14 +144,14 @@ class RunFolder:
             "command": sys.argv,
         }
         if trial is not None:
-            about["trial"] = dict(trial)
+            saved["trial"] = dict(trial)
         self.check_new()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             encoder.save(self.path)
             if manifest is not None:
                 manifest.save(self.path / _NOISE)
-            _write_json(self.path / _ABOUT, about)
+            _write_json(self.path / _ABOUT, saved)
         except BaseException as error:
             shutil.rmtree(self.path, ignore_errors=True)  # it was new or empty
             if isinstance(error, OSError):
@@ -162,10 +162,10 @@ class RunFolder:
 
     def decide(self, finetuning: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
         """Record what came of a trial, which is then over."""
-        about = {name: x for name, x in self.about().items() if name != "trial"}
+        saved = {name: x for name, x in self.metadata().items() if name != "trial"}
         with self.writing():
             _write_json(self.path / "summary.json", summary)
-            _write_json(self.path / _ABOUT, {**about, "finetuning": dict(finetuning)})
+            _write_json(self.path / _ABOUT, {**saved, "finetuning": dict(finetuning)})
 
     def finish(
         self,
@@ -216,8 +216,8 @@ class RunFolder:
         Args:
             backbone: The name of its backbone here, where that lies elsewhere than in training.
         """
-        about = self.about()
-        if about["plan"]["model"] is None:
+        saved = self.metadata()
+        if saved["plan"]["model"] is None:
             raise AbstainError(
                 f"{self.path} was trained with a module of another program, which it cannot build: "
                 f"build it there, and load {_MODEL} into it"
@@ -227,8 +227,8 @@ class RunFolder:
                 f"{self.path} holds no model yet: its training has not ended; resume it"
             )
         encoder = load_any_encoder(self.path, backbone)
-        classes = tuple(about["classes"])
-        model = make_model(about["plan"]["model"], encoder, len(classes), seed=0)
+        classes = tuple(saved["classes"])
+        model = make_model(saved["plan"]["model"], encoder, len(classes), seed=0)
         weights: dict[str, Tensor] = load_checkpoint(self.path / _MODEL).tensors
         try:
             model.load_state_dict(weights)
@@ -250,9 +250,9 @@ def make_model(name: str, encoder: Encoder, num_classes: int, seed: int) -> torc
     )
 
 
-def began_with(about: Mapping[str, Any], data: LabeledData) -> bool:
+def began_with(saved: Mapping[str, Any], data: LabeledData) -> bool:
     """Whether data are those that a run began with."""
-    before = about["data"]
+    before = saved["data"]
     same_inputs = before["inputs"] == inputs_digest(data)
     return bool(same_inputs and before["fingerprint"] == labels_digest(data))
 
