@@ -48,6 +48,14 @@ def test_no_docstring_begins_with_a_clause():
     assert [f"{path}: {line}" for path, line in texts if CLAUSE.match(line)] == []
 
 
+def test_no_two_classes_have_one_name():
+    paths = sorted(SOURCE.rglob("*.py"))
+    nodes = [x for path in paths for x in ast.parse(path.read_text(encoding="utf-8")).body]
+    names = [x.name for x in nodes if isinstance(x, ast.ClassDef) and x.name[0] != "_"]
+    assert len(names) > 150
+    assert sorted({x for x in names if names.count(x) > 1}) == []
+
+
 @pytest.mark.parametrize(
     "package", [x.parent for x in sorted(SOURCE.rglob("__init__.py"))], ids=lambda x: x.name
 )
