@@ -193,6 +193,36 @@ def test_without_dropped_samples_what_is_left_is_the_rate_less_what_was_found():
     assert Findings.of(evidence, given, CLASSES, answers, sample, set(rows)).halved_by is None
 
 
+@pytest.mark.parametrize("shift", [-2.0, 0.0, 2.0])
+def test_classes_and_budgets_add_up_to_the_measured_rate(shift):
+    """Also where many more, or many fewer, labels are wrong than the evidence says."""
+    evidence, _, _, sample = population(3, 2000)
+    rng = np.random.default_rng(3)
+    given = rng.integers(0, 2, 2000)
+    wrong = rng.random(2000) < 1 / (1 + np.exp(evidence.log_odds + shift))
+    rows, worst = sample.rows[:100].tolist(), np.argsort(evidence.log_odds)[:50].tolist()
+    answers = {
+        row: Answer("label", CLASSES[int(given[row] ^ wrong[row])]) for row in [*rows, *worst]
+    }
+    found = Findings.of(evidence, given, CLASSES, answers, first(sample, 100), set(rows))
+    assert found.measured
+    sizes = np.bincount(given)
+    shares = [rate.value for rate in found.per_class]
+    assert np.average(shares, weights=sizes) == pytest.approx(found.rate.value)
+    every = found.expected_wrong(found.verdict.to_check)
+    ends = (every.value, every.low, every.high)
+    left = found.left_wrong
+    assert ends == pytest.approx((left.value, left.low, left.high))
+    for budget in (0, 10, 100, 1000):
+        part = found.expected_wrong(budget)
+        assert 0 <= part.low <= part.value <= part.high <= min(budget, left.high)
+        assert part.value <= left.value + 1e-9
+    for rate in found.per_class:
+        assert 0 <= rate.low <= rate.value <= rate.high <= 1
+    assert found.verdict.per_class != found.per_class
+    assert found.estimate_basis == "estimated, in proportion to the measured noise rate"
+
+
 def test_what_is_left_is_covered_where_samples_are_dropped_and_unsure():
     """One of every ten answers is unsure and one dropped, in the sample and worst first."""
     covered = []

@@ -31,7 +31,7 @@ def test_the_headline_is_the_estimate(digits):
 @pytest.mark.parametrize(("high", "top"), [(0.01, 0.02), (0.02, 0.05), (0.6, 0.75), (0.99, 1.0)])
 def test_the_scale_ends_beyond_the_interval(digits, monkeypatch, high, top):
     rate = Interval(value=high / 2, low=0.0, high=high)
-    monkeypatch.setitem(digits.findings.__dict__, "measured", rate)
+    monkeypatch.setitem(digits.findings.verdict.__dict__, "rate", rate)
     assert headline(digits).top == top
 
 
@@ -61,6 +61,14 @@ def test_a_known_or_certain_rate_has_no_middle(digits):
         {k: Answer("label", digits.data.classes[j]) for k, j in enumerate(digits.given.tolist())},
     )
     assert (rate_in_words(known), likely_rate(known), is_open(known)) == ("0%", "", False)
+
+
+def test_an_estimate_after_reviews_has_no_middle(digits):
+    """It follows the answers more slowly than its interval, and may lie at the edge of that."""
+    classes, worst = digits.data.classes, digits.order[:40].tolist()
+    kept = digits.with_reviewed({digits.data.ids[k]: classes[digits.given[k]] for k in worst})
+    assert likely_rate(kept.findings) == ""
+    assert "most likely" not in render(kept)
 
 
 def test_the_caution_is_shown_whole_with_its_options_unbroken(digits, tmp_path):
@@ -96,6 +104,9 @@ def test_a_checked_sample_measures_the_rate(digits):
     assert found.caution is None
     page = render(found)
     assert "measured on 60 labels checked at random" in page
+    assert f"; no longer estimated (that was {span(found.verdict.rate)})" in page
+    assert likely_rate(found.findings)
+    assert f"<dd>{found.findings.expected_wrong(100).value:.0f}</dd><dt>of the 100 worst" in page
     assert "95% interval " in page
     assert "wrong labels are left among those not reviewed" in page
     assert 'class="caution"' not in page

@@ -65,7 +65,9 @@ def test_page_terminal_report_summary_and_comparison_say_the_same(
     assert {name: said[name] for name in SAID} == {name: status[name] for name in SAID}
     rate, left = ends(status["noise_rate"]), ends(status["left_wrong"])
     basis = status["noise_rate"]["basis"]
-    assert f"{span(rate)} of 160 labels are wrong, most likely {rough(rate)} (" in words
+    likely = f", most likely {rough(rate)}" if verified == 60 else ""  # of a measured rate alone
+    assert f"{span(rate)} of 160 labels are wrong{likely} (" in words
+    assert ("measured, no longer estimated; the estimate was" in words) == bool(likely)
     assert f"% interval, {basis})" in words
     assert re.search(rf"labels flagged +{count(status['flagged'])}\b", words)
     assert re.search(rf"left among the others +{re.escape(expectation(left))}\n", words)
@@ -73,7 +75,7 @@ def test_page_terminal_report_summary_and_comparison_say_the_same(
     assert re.search(rf"labels unsure +{status['unsure']}\n", words)
     report = (texts / "report.html").read_text()
     assert basis in report
-    assert f"<em>{span(rate)}</em> of the labels are wrong, most likely {rough(rate)}" in report
+    assert f"<em>{span(rate)}</em> of the labels are wrong{likely}." in report
     assert f">{count(status['flagged'])}<" in report
     folder = AuditFolder.open(texts)
     assert sum(folder.issues["is_label_issue"].to_pylist()) == status["flagged"]

@@ -22,6 +22,7 @@ from abstain.auditing.answers import Answer, Answers
 from abstain.scores.evidence import Evidence
 from abstain.scores.given import Labels
 from abstain.scores.interval import Interval
+from abstain.scores.measured_total import to_measured
 from abstain.scores.sampling import Sample, answers_needed, measured_rate, wrong_unchecked
 from abstain.scores.verdict import CONFIDENCE, Verdict, judge
 from abstain.support.wording import many
@@ -206,7 +207,9 @@ class Findings:
 
     @property
     def estimate_basis(self) -> str:
-        """The basis of all figures but the noise rate, which may be measured."""
+        """The basis of the figures of parts: classes, and the worst labels."""
+        if self.measured:
+            return "estimated, in proportion to the measured noise rate"
         if self.is_known:
             return "known: every label was reviewed"
         kinds = ((self.reviewed, "reviewed"), (self.unsure, "unsure"), (self.dropped, "dropped"))
@@ -295,6 +298,45 @@ class Findings:
         """The noise rate of the data set once the reviewed classes are put in: what is left."""
         size, left = max(len(self.verdict) - self.dropped, 1), self.left_wrong
         return Interval(value=left.value / size, low=left.low / size, high=left.high / size)
+
+    def expected_wrong(self, budget: int) -> Interval:
+        """Expected number of wrong labels among the `budget` worst that nobody reviewed.
+
+        An estimate, brought to the measured number of wrong labels left once that is known.
+        """
+        return self._of_open(self.verdict.expected_wrong(budget), budget)
+
+    @cached_property
+    def per_class(self) -> list[Interval]:
+        """Noise rate among the labels given as class j, in the same way; NaN without labels."""
+        verdict, m = self.verdict, self.verdict.num_classes
+        if self.measured is None:
+            return verdict.per_class
+        wrong = verdict.is_reviewed & (verdict.reviewed != verdict.given)
+        chosen = (~verdict.dropped, verdict.is_open, wrong & ~verdict.dropped)
+        counts = [np.bincount(verdict.given[x], minlength=m).tolist() for x in chosen]
+
+        def known(rate: Interval, size: int, open_: int, found: int) -> Interval:
+            if not size:
+                return rate
+            ends = asdict(rate).items()
+            part = Interval(**{name: max(x * size - found, 0.0) for name, x in ends})
+            ends = asdict(self._of_open(part, open_)).items()
+            return Interval(**{name: (found + x) / size for name, x in ends})
+
+        return [known(*one) for one in zip(verdict.per_class, *counts, strict=True)]
+
+    def _of_open(self, part: Interval, size: int) -> Interval:
+        """The number of wrong labels among some without a reviewed class, from its estimate."""
+        if self.measured is None:
+            return part
+        return to_measured(
+            part,
+            size,
+            estimated=self.verdict.unseen.value,
+            measured=self.left_wrong,
+            total=int(self.verdict.is_open.sum()),
+        )
 
     @property
     def halved_by(self) -> int | None:

@@ -42,15 +42,15 @@ def summary_of(audit: "Audit") -> dict[str, Any]:
         **audit.findings.as_json(),
         "caution": audit.caution,
         "budget": audit.budget,
-        "expected_wrong": plain(audit.verdict.expected_wrong(audit.budget)),
+        "expected_wrong": plain(audit.findings.expected_wrong(audit.budget)),
         "budgets": [
-            {"budget": size, "expected_wrong": plain(audit.verdict.expected_wrong(size))}
+            {"budget": size, "expected_wrong": plain(audit.findings.expected_wrong(size))}
             for size in audit.budgets
         ],
         "per_class": [
             {"class": name, "samples": n, "flagged": k, "wrong": plain(rate)}
             for name, n, k, rate in zip(
-                classes, counts, flagged, audit.verdict.per_class, strict=True
+                classes, counts, flagged, audit.findings.per_class, strict=True
             )
         ],
         "pairs": [{"given": classes[i], "predicted": classes[j], "count": n} for i, j, n in pairs],

@@ -244,7 +244,7 @@ def _near(checks: Sequence[str]) -> str:
 
 def _print(result: "Audit", report: Path, asked: Sequence[str]) -> None:
     from abstain.auditing.faults import TOO_MANY
-    from abstain.report.headline import likely_rate, rate_in_words
+    from abstain.report.headline import likely_rate, rate_in_words, replaced_estimate
     from abstain.report.numbers import count, expectation, percent
     from abstain.support.wording import many
 
@@ -256,7 +256,7 @@ def _print(result: "Audit", report: Path, asked: Sequence[str]) -> None:
         f"({'' if known else f'{result.confidence:.0%} interval, '}{result.basis}).",
         soft_wrap=True,
     )
-    expected = result.verdict.expected_wrong(result.budget)
+    expected = result.findings.expected_wrong(result.budget)
     lines = {}
     if result.run and result.run.backbone:
         lines["backbone"] = result.run.backbone
@@ -267,6 +267,8 @@ def _print(result: "Audit", report: Path, asked: Sequence[str]) -> None:
         f"of the {count(result.budget)} worst, estimated to be wrong": expectation(expected),
     }
     findings = result.findings
+    if estimated := replaced_estimate(findings):
+        lines["measured, no longer estimated; the estimate was"] = estimated
     if result.answers.by_id:
         lines["labels reviewed"] = f"{findings.reviewed:,}, {findings.found_wrong:,} of them wrong"
         without = {"unsure": findings.unsure, "dropped": findings.dropped}

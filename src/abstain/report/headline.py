@@ -41,6 +41,8 @@ class Headline:
     """The noise rate: its interval, as the middle of a wide one says little."""
     likely: str
     """Its middle; empty where the interval has none to speak of."""
+    estimated: str
+    """The estimate in whose place a measured rate stands; empty where nothing was measured."""
     is_open: bool
     """Whether the interval is so wide that a check comes before all else."""
     expected: Interval
@@ -55,8 +57,9 @@ def headline(audit: Audit) -> Headline:
         top=next((edge for edge in _TOPS if audit.noise_rate.high <= 0.95 * edge), 1.0),
         rate=rate_in_words(audit.findings),
         likely=likely_rate(audit.findings),
+        estimated=replaced_estimate(audit.findings),
         is_open=is_open(audit.findings),
-        expected=audit.verdict.expected_wrong(audit.budget),
+        expected=audit.findings.expected_wrong(audit.budget),
         caution=_caution(audit.caution) if audit.caution else None,
         planted=_planted(audit),
     )
@@ -68,9 +71,18 @@ def rate_in_words(findings: Findings) -> str:
 
 
 def likely_rate(findings: Findings) -> str:
-    """The middle of the noise rate; empty where it is known, or the interval is one number."""
-    middle = rough(findings.rate)
-    return "" if findings.is_known or span(findings.rate) == middle else middle
+    """The middle of the noise rate; empty where it is known, or the interval is one number.
+
+    It is empty for an estimate after reviews, too: its value follows the answers more slowly than
+    its interval does, and may lie at the edge of that.
+    """
+    middle, is_held_back = rough(findings.rate), findings.reviewed and findings.measured is None
+    return "" if is_held_back or span(findings.rate) == middle else middle
+
+
+def replaced_estimate(findings: Findings) -> str:
+    """The estimate in whose place a measured rate stands; empty where nothing was measured."""
+    return span(findings.verdict.rate) if findings.measured else ""
 
 
 def is_open(findings: Findings) -> bool:

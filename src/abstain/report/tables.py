@@ -75,7 +75,7 @@ def review(audit: Audit) -> list[Budget]:
     wrong_so_far = None if planted is None else np.cumsum(planted[audit.order])
 
     def looked_at(budget: int) -> Budget:
-        found = audit.verdict.expected_wrong(budget)
+        found = audit.findings.expected_wrong(budget)
         share = Interval(
             value=found.value / budget, low=found.low / budget, high=found.high / budget
         )
@@ -108,7 +108,7 @@ def class_pairs(audit: Audit) -> ClassPairs | None:
 
 def per_class(audit: Audit, most: int = _TABLE_ROWS) -> ClassTable:
     """List the classes with their noise rates, the worst first, and no more than `most`."""
-    rates, m = audit.verdict.per_class, audit.labels.num_classes
+    rates, m = audit.findings.per_class, audit.labels.num_classes
     labels = np.bincount(audit.given, minlength=m).tolist()
     flagged = np.bincount(audit.given[audit.verdict.is_label_issue], minlength=m).tolist()
     taken_for: dict[int, int] = {}
