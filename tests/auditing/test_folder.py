@@ -1,6 +1,6 @@
 """The folder of a finished audit, read again, and what new answers do with it.
 
-Tests of folder.py, judged.py and run.py.
+Tests of folder.py, verdict_inputs.py and run.py.
 """
 
 import hashlib
@@ -88,20 +88,20 @@ def test_a_table_that_is_cut_short_is_named(found):
 
 
 def test_what_a_verdict_is_computed_from_is_read_as_it_was_kept(found):
-    judged, evidence = AuditFolder.open(found.folder).judged, found.verdict.evidence
-    assert judged.given.tolist() == found.given.tolist()
-    assert judged.true.tolist() == found.data.true.tolist()
-    assert judged.evidence.memorised == evidence.memorised
+    inputs, evidence = AuditFolder.open(found.folder).verdict_inputs, found.verdict.evidence
+    assert inputs.given.tolist() == found.given.tolist()
+    assert inputs.true.tolist() == found.data.true.tolist()
+    assert inputs.evidence.memorised == evidence.memorised
     for name in ("log_odds", "rival", "rival_share", "abstention"):
-        np.testing.assert_array_equal(getattr(judged.evidence, name), getattr(evidence, name))
-    assert judged.held_out is found.held_out is None
+        np.testing.assert_array_equal(getattr(inputs.evidence, name), getattr(evidence, name))
+    assert inputs.held_out is found.held_out is None
 
 
 def test_what_was_held_out_is_kept(tmp_path):
     x, y = blobs(60)
     p = 0.9 * np.eye(3)[(y + (np.arange(60) < 9)) % 3] + 0.1 / 3
     found = audit((x, y), probabilities=p, folder=tmp_path / "audit")
-    again = AuditFolder(found.folder).judged.held_out
+    again = AuditFolder(found.folder).verdict_inputs.held_out
     assert again.accuracy == found.held_out.accuracy == 0.85
     assert again.standard_error == found.held_out.standard_error
 
@@ -110,7 +110,7 @@ def test_groups_of_identical_samples_are_kept(tmp_path):
     x, y = blobs(60)
     x, y = np.concatenate([x, x[[7, 3, 3]]]), np.concatenate([y, y[[7, 3, 3]] + [1, 1, 0]])
     found = audit((x, y % 3), SHORT, folder=tmp_path / "audit")
-    again = AuditFolder.open(tmp_path / "audit").judged.duplicates
+    again = AuditFolder.open(tmp_path / "audit").verdict_inputs.duplicates
     assert found.duplicates.members.tolist() == [3, 61, 62, 7, 60]
     assert again.members.tolist() == found.duplicates.members.tolist()
     assert again.group.tolist() == found.duplicates.group.tolist()
@@ -121,16 +121,16 @@ def test_a_folder_without_evidence_says_how_to_add_it(found):
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["duplicates"]), path)
     with pytest.raises(AbstainError, match=r"must hold 'duplicates', .*abstain audit --resume"):
-        _ = AuditFolder(found.folder).judged
+        _ = AuditFolder(found.folder).verdict_inputs
     path.unlink()
     with pytest.raises(AbstainError, match=r"must hold evidence.*abstain audit --resume"):
-        _ = AuditFolder(found.folder).judged
+        _ = AuditFolder(found.folder).verdict_inputs
 
 
 def test_evidence_that_is_cut_short_is_refused(found):
     (found.folder / "evidence.parquet").write_bytes(b"PAR1")
     with pytest.raises(AbstainError, match="must be as abstain wrote it"):
-        _ = AuditFolder(found.folder).judged
+        _ = AuditFolder(found.folder).verdict_inputs
 
 
 NEW_ANSWERS = """

@@ -47,7 +47,7 @@ class Answer(NamedTuple):
         return cls(text)  # type: ignore[arg-type]
 
     @property
-    def is_judgement(self) -> bool:
+    def is_decision(self) -> bool:
         """Whether it says something of the label."""
         return self.kind in ("label", "drop")
 

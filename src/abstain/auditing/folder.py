@@ -29,8 +29,8 @@ import numpy as np
 from abstain.arguments import typed
 from abstain.auditing.answers import ANSWER, ID, NO_CLASS, Answer, Answers
 from abstain.auditing.findings import Findings
-from abstain.auditing.judged import EVIDENCE, Judged, evidence_table
 from abstain.auditing.summary import FORMAT
+from abstain.auditing.verdict_inputs import EVIDENCE, VerdictInputs, evidence_table
 from abstain.checks.check import Checks
 from abstain.checks.giveaways import Giveaway
 from abstain.data import LabeledData
@@ -148,21 +148,21 @@ class AuditFolder:
     def is_finished(self) -> bool:
         """Whether new answers need nothing but what is here."""
         try:
-            return bool(self.summary) and len(self.judged.given) == len(self.ids)
+            return bool(self.summary) and len(self.verdict_inputs.given) == len(self.ids)
         except AbstainError:
             return False
 
     @cached_property
-    def judged(self) -> Judged:
+    def verdict_inputs(self) -> VerdictInputs:
         """Read the evidence of the verdict, or raise an error if the folder has none."""
-        return Judged.read(self.folder)
+        return VerdictInputs.read(self.folder)
 
     def findings(self) -> Findings:
         """The findings that know all answers that the folder has now."""
-        ids, judged = self.ids, self.judged
-        if len(judged.given) != len(ids):
+        ids, inputs = self.ids, self.verdict_inputs
+        if len(inputs.given) != len(ids):
             raise AbstainError(f"{self.folder} must be whole, got evidence on other labels")
-        of_labels = judged.evidence, judged.given, self.classes, ids
+        of_labels = inputs.evidence, inputs.given, self.classes, ids
         return Findings.knowing(self.answers(), *of_labels, self.sample(ids))
 
     # ── Answers and the random sample ─────────────────────────────────────────────────────────────

@@ -89,16 +89,16 @@ class Audit:
             folder: Of the audit.
             data: What was audited, where it lay in memory; else it is loaded when asked for.
         """
-        summary, judged = folder.summary, folder.judged
+        summary, inputs = folder.summary, folder.verdict_inputs
         labels = LabeledData(
-            inputs=Absent(folder, len(judged.given)),
-            given=torch.tensor(judged.given),
+            inputs=Absent(folder, len(inputs.given)),
+            given=torch.tensor(inputs.given),
             classes=tuple(folder.classes),
             ids=folder.ids,
             kind=summary["inputs"],
-            true=None if judged.true is None else torch.tensor(judged.true),
+            true=None if inputs.true is None else torch.tensor(inputs.true),
             name=summary["name"],
-            skipped=judged.skipped,
+            skipped=inputs.skipped,
         )
         if data is not None:
             if list(data.ids) != folder.ids or data.classes != labels.classes:
@@ -110,14 +110,14 @@ class Audit:
         return cls(
             labels=labels,
             findings=folder.findings(),
-            duplicates=judged.duplicates,
+            duplicates=inputs.duplicates,
             run=Run.read(folder.folder, summary),
-            held_out=judged.held_out,
+            held_out=inputs.held_out,
             sources=summary["sources"],
             seconds=summary["seconds"],
             folder=folder.folder,
             answers=folder.answers(),
-            is_planted=judged.true is not None,
+            is_planted=inputs.true is not None,
             checks=folder.checks(),
         )
 

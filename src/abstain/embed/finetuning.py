@@ -78,7 +78,7 @@ class FineTuningEncoder(Encoder):
 
     @staticmethod
     def fit(data: LabeledData, backbone: Backbone, *, reason: str = "") -> "FineTuningEncoder":
-        """The size at which images are seen is judged by the first one."""
+        """The size of images, which follows from the first one."""
         if data.kind == "table":
             raise AbstainError(
                 f"must be left out for {data.name}: only backbones of images and texts are "

@@ -1,7 +1,7 @@
 """Out-of-sample probabilities from features: five linear heads in one pass, each blind to a fold.
 
 All heads see every batch; the loss of a head leaves out the samples of its own fold. So one reading
-of the features trains all of them, and every sample is judged by the head that never saw its label.
+of the features trains all of them, and the head that predicts a sample never saw its label.
 """
 
 import math

@@ -53,7 +53,7 @@ def predict_from(
         coverage: Share of the samples to answer: those it is most willing to; all by default.
         max_risk: Answer as many as leave the share of wrong answers at or below this: as the model
             expects it, whose confidence is not a promise; or, with `calibrate`, as a bound.
-        score: What willingness is judged by.
+        score: The measure of willingness to answer.
         calibrate: Another source whose labels are right, of samples drawn as the new ones are and
             that the model has not seen. With it, risk is at most `max_risk` with probability
             `confidence` (`abstain.scores.selective.threshold_for_risk`).

@@ -134,17 +134,17 @@ def _found_again(after: AuditFolder, found: Corrected) -> Findings | None:
 
     None where it is an audit of other labels.
     """
-    judged, classes = after.judged, after.classes
+    inputs, classes = after.verdict_inputs, after.classes
     kept = np.flatnonzero(found.keep)
     names = [np.array(x) for x in (found.classes, classes)]
-    if not np.array_equal(names[0][found.labels[kept]], names[1][judged.given]):
+    if not np.array_equal(names[0][found.labels[kept]], names[1][inputs.given]):
         return None
     answers = {
-        row: Answer("label", str(names[1][judged.given[row]]))
+        row: Answer("label", str(names[1][inputs.given[row]]))
         for row, before in enumerate(kept.tolist())
         if before in found.answers and found.answers[before].label is not None
     }
-    return Findings.of(judged.evidence, judged.given, classes, answers)
+    return Findings.of(inputs.evidence, inputs.given, classes, answers)
 
 
 def _of_models(
@@ -250,7 +250,7 @@ def _examples(standing: Standing, found: Corrected, data: LabeledData | None) ->
 
 def _true_labels(standing: Standing) -> npt.NDArray[np.int64] | None:
     """The labels before errors were planted; None where none were."""
-    return standing.audit.judged.true
+    return standing.audit.verdict_inputs.true
 
 
 @typed()

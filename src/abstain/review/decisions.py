@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """The agreement of two people on the labels that both judged."""
+    """The agreement of two people on the labels that both answered."""
 
     people: tuple[str, str]
     both: int
@@ -134,11 +134,11 @@ class Decisions:
         return {entry.who: entry.note for entry in noted}
 
     def by_person(self, id_: str) -> dict[str, Entry]:
-        """The last judgement of a label by each person who judged it."""
+        """The last answer to a label by each person who gave one."""
         found: dict[str, Entry] = {}
         for entry in self._by_id.get(id_, ()):
-            judged = entry.after is not None and entry.after.is_judgement
-            if judged and entry.mode not in ("note", "file") and entry.seq not in self.undone:
+            answered = entry.after is not None and entry.after.is_decision
+            if answered and entry.mode not in ("note", "file") and entry.seq not in self.undone:
                 found[entry.who] = entry
         return found
 
@@ -158,11 +158,11 @@ class Decisions:
         return seq in self.entries and seq not in self.undone
 
     def disputes(self) -> list[str]:
-        """Labels that people judged differently, and nobody has settled since."""
+        """Labels that people answered differently, and nobody has settled since."""
         found = []
         for id_ in self.ids:
-            judged = self.by_person(id_)
-            if len({entry.after for entry in judged.values()}) > 1:
+            answered = self.by_person(id_)
+            if len({entry.after for entry in answered.values()}) > 1:
                 last = self.standing(id_)
                 if last is None or last.mode != "settle":
                     found.append(id_)
@@ -172,13 +172,13 @@ class Decisions:
         """Measure each pair of people on labels that both answered, without settled disputes."""
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for id_ in self.ids:
-            judged = {
+            answered = {
                 who: entry.after.text
                 for who, entry in self.by_person(id_).items()
                 if entry.after is not None and entry.mode != "settle"
             }
-            for one, other in combinations(sorted(judged), 2):
-                pairs[one, other].append((judged[one], judged[other]))
+            for one, other in combinations(sorted(answered), 2):
+                pairs[one, other].append((answered[one], answered[other]))
         return [
             Agreement(
                 people=people,

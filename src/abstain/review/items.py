@@ -66,13 +66,13 @@ class Items(Standing):
 
     def _said(self, id_: str) -> list[dict[str, Any]]:
         """List what each person answered for a disputed label; nothing for any other."""
-        judged, notes = (
+        answered, notes = (
             self.store.decisions.by_person(id_),
             self.store.decisions.notes_by(id_),
         )
-        if len({entry.after for entry in judged.values()}) < 2:
+        if len({entry.after for entry in answered.values()}) < 2:
             return []
-        return [{**_decided(x), "note": notes.get(who, "")} for who, x in judged.items()]
+        return [{**_decided(x), "note": notes.get(who, "")} for who, x in answered.items()]
 
     def near(self, row: int, count: int) -> list[dict[str, Any]]:
         """Samples most like one, of its class as given and as proposed."""

@@ -49,7 +49,7 @@ class Filter:
     fault: str | None = None
     """Only samples with this fault, the worst first."""
     rows: tuple[int, ...] | None = None
-    """Only these, such as those that a person judged, or that are disputed."""
+    """Only these, such as those that a person answered, or that are disputed."""
 
 
 @dataclass(frozen=True, kw_only=True)

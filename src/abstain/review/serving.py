@@ -74,7 +74,7 @@ class Review:
 
     @property
     def answers(self) -> dict[str, str]:
-        """The class that reviewers gave to each label that they judged, by id."""
+        """The class that reviewers gave to each label, by id."""
         return self.found.reviewed
 
     @property

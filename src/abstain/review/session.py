@@ -182,7 +182,7 @@ class Session(Items):
         return {"items": items, "left": left, "held": held}
 
     def rows_of(self, kind: str, who: str) -> tuple[int, ...]:
-        """Labels by who judged them: `disputes`, `second` (by others only), or `person:NAME`."""
+        """Labels by who answered them: `disputes`, `second` (by others only), or `person:NAME`."""
         decisions = self.store.decisions
         if kind == "disputes":
             ids = decisions.disputes()

@@ -98,7 +98,7 @@ class Standing:
         """Count the labels that each person decided, by the decisions in force."""
         decisions = self.store.decisions
         held = (decisions.standing(id_) for id_ in decisions.ids)
-        return Counter(x.who for x in held if x is not None and x.after and x.after.is_judgement)
+        return Counter(x.who for x in held if x is not None and x.after and x.after.is_decision)
 
     def _newest(self) -> list[bool]:
         """Whether each of the newest decisions, worst first, found a wrong label."""
@@ -108,7 +108,7 @@ class Standing:
             for entry in reversed(decisions.in_order())
             if entry.mode == "fix"
             and entry.after is not None
-            and entry.after.is_judgement
+            and entry.after.is_decision
             and entry.seq not in decisions.undone
         )
         return list(islice(found, LAST))

@@ -31,7 +31,7 @@ _RATE_FLOOR = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The evidence on each of N labels before any of them is judged."""
+    """The evidence on each of N labels before any of them is reviewed."""
 
     log_odds: Floats = field(repr=False)
     """(N,) log odds of the given label against its rival; NaN if never seen."""

@@ -145,7 +145,7 @@ def budget_seconds(budget: float | str | None, device: torch.device) -> float:
 
 
 def planned(plan: Plan, prepared: Prepared, budget: float) -> Trial | None:
-    """Fine-tuning, where it is left open, possible, and can be judged by held-out labels.
+    """Fine-tuning, where it is left open, possible, and measurable by held-out labels.
 
     Args:
         plan: Not resolved.

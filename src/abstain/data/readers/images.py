@@ -228,7 +228,7 @@ def _lazy(
 
 
 def _decoded_bytes(blobs: Blobs, resize: tuple[int, int] | None) -> int:
-    """The memory that all images would take, judged by the first one that can be read."""
+    """The memory that all images would take, estimated by the first one that can be read."""
     for index in range(min(len(blobs), 100)):
         try:
             first = decode(blobs[index], None, resize)

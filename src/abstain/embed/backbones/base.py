@@ -87,7 +87,7 @@ class ImageBackbone(Backbone):
         return replace(self, size=size, identity=f"{self.identity}@{size}")
 
     def for_data(self, data: LabeledData, small: int = _SMALL_INPUT) -> Self:
-        """The backbone for the images of a data set, judged by its first one."""
+        """The backbone for the images of a data set, chosen by its first one."""
         height, width = torch.as_tensor(data.inputs[0]).shape[-2:]
         return self.for_images(height, width, small)
 

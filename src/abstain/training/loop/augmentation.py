@@ -91,7 +91,7 @@ def augmented(images: Tensor, names: tuple[str, ...], generator: Generator | Non
 def safe_augmentations(
     task: Task, backbone: ImageBackbone | None, device: torch.device
 ) -> tuple[str, ...]:
-    """The changes that held-out labels allow, judged by at most 2,000 samples of a training.
+    """The changes that held-out labels allow, by at most 2,000 samples of a training.
 
     Args:
         task: Has the images, as bytes or numbers, and their labels.
@@ -137,7 +137,7 @@ def safe_of(images: Tensor, given: Tensor, features: Callable[[Tensor], Tensor])
     own, others = features(images[:half]), features(held_out)
     head, plain = _taught(own, given[:half], others, given[half:], len(counts))
     untaught = float(-shares.log()[given[half:]].mean())
-    if plain >= untaught:  # it sees nothing by which anything could be judged
+    if plain >= untaught:  # it sees nothing by which anything could be measured
         return ()
     generator = Generator(images.device).manual_seed(0)
 

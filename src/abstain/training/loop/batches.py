@@ -172,7 +172,7 @@ class Task:
     weights: Tensor | None = None
     """Weight of each sample, on the device; None for equal weights."""
     hold_out: Batches | None = None
-    """Rows held out for the validation stop, or for the warm-up; judged by their given labels."""
+    """Rows held out for the validation stop, or for the warm-up, with their given labels."""
     everything: Batches | None = None
     """All rows: what is trained on after a warm-up that ends by itself."""
     test: Batches | None = None

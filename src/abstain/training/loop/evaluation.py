@@ -119,7 +119,7 @@ class Tally:
         return torch.stack([step.sum(0) for step in torch.split(table, sizes)])
 
     def packed(self) -> dict[str, Tensor]:
-        """The steps as they are, for a checkpoint; judged in other parts they round otherwise."""
+        """The steps as they are, for a checkpoint; added up in other parts they round otherwise."""
         if not self._steps:
             return {}
         index, logits, losses = (torch.cat(parts) for parts in zip(*self._steps, strict=True))

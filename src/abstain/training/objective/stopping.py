@@ -64,7 +64,7 @@ class AnalyticalStop:
     single labels, the wrong ones among them. Feed it the loss of every batch, with the payoff
     named here and no other: not those of a warm-up by cross-entropy.
 
-    The loss is judged by its moving average, after every batch: an epoch is too coarse. It must
+    The loss counts by its moving average, after every batch: an epoch is too coarse. It must
     have reached the plateau and also lie *clearly* (by five standard errors) below `floor`, the
     least loss of a model that ignores its inputs: log λ where classes are balanced, a little below
     the untrained loss. With many wrong labels these are close together (0.012 at a rate of 0.85,

@@ -30,7 +30,7 @@ _COLUMNS = ("log_odds", "rival", "rival_share", "abstention")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class VerdictInputs:
     """The evidence of a verdict, without the samples."""
 
     evidence: Evidence
@@ -42,7 +42,7 @@ class Judged:
     skipped: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, folder: Path) -> "Judged":
+    def read(cls, folder: Path) -> "VerdictInputs":
         """Read it from the folder of an audit, or raise an error if there is none."""
         parquet = require("pyarrow.parquet", "reading an audit")
         path = folder / EVIDENCE
