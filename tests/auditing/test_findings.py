@@ -1,4 +1,7 @@
-"""Which answers measure the noise rate: those of a random sample, as far as it was checked."""
+"""Which answers measure the noise rate: those of a random sample, as far as it was checked.
+
+Tests of findings.py, and of verified.py, which counts them.
+"""
 
 from itertools import product
 
@@ -157,6 +160,50 @@ def test_a_measured_rate_holds_whatever_the_unsure_and_dropped_ones_are():
     assert found.measured.low == pytest.approx(min(lows))
     assert found.measured.high == pytest.approx(max(highs))
     assert found.measured.low <= found.measured.value <= found.measured.high
+
+
+@forall(
+    st.integers(0, 2**16),
+    st.lists(st.tuples(st.integers(0, 59), st.sampled_from([UNSURE, DROP, None])), max_size=6),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_measured_rate_holds_whatever_the_skipped_ones_are(seed, without):
+    """Brute force: all that may be true of samples without a class, also of those skipped."""
+    evidence, given, wrong, sample = population(seed)
+    rows = sample.rows[:61].tolist()
+    answers = answers_of(wrong, rows)
+    places = dict(without)
+    for place, kind in places.items():
+        del answers[rows[place]]
+        if kind is not None:
+            answers[rows[place]] = kind
+    skipped = sum(kind is None for kind in places.values())
+    found = Findings.of(evidence, given, CLASSES, answers, first(sample, 61), set(answers))
+    if found.verified.waiting:  # skipped at the very beginning: more than one in ten
+        return
+    assert found.verified.skipped == skipped
+    assert found.basis.endswith(f", {skipped} skipped") == (skipped > 0)
+    ends = []
+    for truth in product([False, True], repeat=len(places)):
+        is_wrong = wrong[rows].copy()
+        is_wrong[list(places)] = truth
+        rate = measured_rate(sample.stratum[:61], is_wrong, sample.sizes, 0.95)
+        ends.append((rate.low, rate.high))
+    lows, highs = zip(*ends, strict=True)
+    assert found.measured.low == pytest.approx(min(lows))
+    assert found.measured.high == pytest.approx(max(highs))
+
+
+def test_whoever_skips_the_wrong_ones_does_not_lower_the_rate():
+    evidence, given, wrong, sample = population(4, 3000)
+    rows = sample.rows[:480].tolist()
+    skipped = set([row for row in rows[20:] if wrong[row]][:45])
+    answers = answers_of(wrong, [row for row in rows if row not in skipped])
+    found = Findings.of(evidence, given, CLASSES, answers, first(sample, 480), set(answers))
+    assert found.verified.skipped > 40
+    assert found.measured.low <= wrong.mean() <= found.measured.high
+    assert found.halved_by is None
+    assert "skipped" in found.verified.why
 
 
 def test_answers_without_a_class_do_not_make_a_measured_rate():

@@ -1,6 +1,7 @@
 """`abstain verify` as it is typed: at a terminal, and from a pipe."""
 
 import contextlib
+import csv
 import os
 import pty
 import re
@@ -15,7 +16,7 @@ from abstain import Recipe
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 
-from audits import write_texts
+from audits import rows_of, write_texts
 from commands import error_of
 
 COMMAND = [sys.executable, "-m", "abstain", "verify"]
@@ -62,9 +63,38 @@ def test_at_a_terminal_a_key_is_enough(texts):
             process.wait(20)
         process.kill()
     os.close(main)
-    assert "28 more classes measure the rate" in seen
+    assert "28 more answers with a class measure the rate" in seen
+    assert "→ class bad" in seen
+    assert "Estimate until then" in seen.rpartition("Not measured yet")[2]
     assert process.returncode == 0, seen
     assert len(AuditFolder(texts).answers().by_id) == 2
+
+
+def test_controls_act_whatever_the_classes_are_called(tmp_path):
+    write_texts(tmp_path / "reviews.csv")
+    rows = rows_of(tmp_path / "reviews.csv")
+    called = {"bad": "drop", "good": "quiz"}
+    with (tmp_path / "odd.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, ["text", "kind"])
+        writer.writeheader()
+        writer.writerows({"text": x["text"], "kind": called[x["stars"]]} for x in rows)
+    recipe = Recipe(epochs=2, warm_up=1)
+    audit(tmp_path / "odd.csv", recipe, folder=tmp_path / "audit", label="kind")
+    done = subprocess.run(
+        [*COMMAND, tmp_path / "audit"],
+        input="x\n?\nquiz\n1\nq\n1\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'quiz' is none of the keys" in done.stdout
+    assert "→ dropped (the sample)" in done.stdout
+    assert "→ not sure" in done.stdout
+    assert "→ class drop" in done.stdout
+    kinds = sorted(x.kind for x in AuditFolder(tmp_path / "audit").answers().by_id.values())
+    assert kinds == ["drop", "label", "unsure"]  # nothing after q
 
 
 @pytest.mark.parametrize(

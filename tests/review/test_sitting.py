@@ -90,12 +90,33 @@ def test_nothing_is_narrow_before_it_is_measured(texts):
 
 @pytest.mark.parametrize(
     ("text", "label"),
-    [("1", "x"), ("x", "x"), ("app", "apple pie"), ("a", None), ("Apri", "apricot"), ("", None)],
+    [
+        ("=x", "x"),
+        ("app", "apple pie"),
+        ("a", None),
+        ("Apri", "apricot"),
+        ("", None),
+        ("x1", "x11"),
+        ("quiz", "quiz"),
+        ("=q", "q"),
+    ],
 )
-def test_a_class_is_named_by_its_key_its_name_or_its_beginning(text, label):
-    keys = Keys.of(["x", "apple pie", "apricot"], ["1", "2", "3"])
+def test_a_class_is_named_by_its_name_or_its_beginning(text, label):
+    keys = Keys.of(["x", "x11", "q", "quiz", "apple pie", "apricot"], None)
     answer = keys.read(text)
     assert (None if answer is None else answer.label) == label
+
+
+@pytest.mark.parametrize("by_key", [None, ["1", "2", "3", "4", "5"]])
+def test_controls_mean_the_same_whatever_the_classes_are_called(by_key):
+    keys = Keys.of(["q", "x", "?", "<", "quiz"], by_key)
+    assert [keys.read(text) for text in ("?", "x", "<", "q")] == [UNSURE, DROP, None, None]
+
+
+def test_where_classes_have_keys_only_these_count():
+    keys = Keys.of(["quiz", "x11"], ["1", "2"])
+    assert keys.read("2") == Answer("label", "x11")
+    assert [keys.read(text) for text in ("q", "quiz", "x1", "=x11", "3", "")] == [None] * 6
 
 
 def test_without_keys_names_are_typed():

@@ -102,7 +102,7 @@ def test_verify_says_what_counts_and_what_is_missing(texts, page):
         verified = settled(client)["verified"]
     assert (verified["counted"], verified["unsure"], verified["dropped"]) == (24, 6, 6)
     assert (verified["missing"], verified["waiting"], verified["is_measured"]) == (6, 0, False)
-    assert "6 more classes measure the rate" in verified["why"]
+    assert "6 more answers with a class measure the rate" in verified["why"]
     assert (
         "without a class, and taken as wrong and as right: 6 unsure and 6 dropped"
         in verified["why"]

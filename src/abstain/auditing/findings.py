@@ -8,6 +8,7 @@ and `abstain compare` read them.
 | a class | certain, and evidence on the others | certain | no flag | not counted |
 | unsure | as without it | wrong or right: the interval has both | no flag | counted |
 | drop | the sample is left out | wrong or right: the interval has both | no flag | not counted |
+| none, before the last that counts | as without it | as unsure | as without it | counted |
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abstain.auditing.answers import Answer, Answers
+from abstain.auditing.verified import Verified, gone_through
 from abstain.scores.evidence import Evidence
 from abstain.scores.given import Labels
 from abstain.scores.interval import Interval
@@ -32,60 +34,6 @@ MEASURED_CONFIDENCE = 0.95
 ENOUGH = 30
 """Least number of classes given to a random sample that measure the rate: fewer are less certain
 than the estimate."""
-_GAPS = 0.1  # share of a sample that may stay without an answer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verified:
-    """Progress of checking a random sample, and the answers missing until it measures the rate."""
-
-    enough: int
-    """Classes that measure the rate."""
-    counted: int = 0
-    """Classes that were given, and count."""
-    unsure: int = 0
-    """Answers without a class, which count as wrong and as right: the interval has both."""
-    dropped: int = 0
-    waiting: int = 0
-    """Answers that do not count yet, as too many samples before them have none."""
-    gaps: int = 0
-    """Samples without an answer before the last one that has one."""
-
-    @property
-    def answered(self) -> int:
-        """The number of answers that count."""
-        return self.counted + self.unsure + self.dropped
-
-    @property
-    def missing(self) -> int:
-        """The number of classes that are missing until the rate is measured."""
-        return max(0, self.enough - self.counted)
-
-    @property
-    def why(self) -> str:
-        """The reasons why the rate is not measured, or not more exactly; empty without any.
-
-        >>> Verified(enough=30, counted=10, unsure=2, waiting=5, gaps=3).why
-        '20 more classes measure the rate; waiting for 3 samples before them: 5 answers; without a \
-class, and taken as wrong and as right: 2 unsure'
-        """
-        words = []
-        if self.missing:
-            more = many(self.missing, "more class measures", "more classes measure")
-            words.append(f"{more} the rate")
-        if self.waiting:
-            words.append(
-                f"waiting for {many(self.gaps, 'sample')} before them: "
-                f"{many(self.waiting, 'answer')}"
-            )
-        kinds = ((self.unsure, "unsure"), (self.dropped, "dropped"))
-        if without := " and ".join(f"{n:,} {kind}" for n, kind in kinds if n):
-            words.append(f"without a class, and taken as wrong and as right: {without}")
-        return "; ".join(words)
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**asdict(self), "missing": self.missing, "why": self.why}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -203,7 +151,8 @@ class Findings:
         found = self.verified
         kinds = ((found.unsure, "unsure"), (found.dropped, "dropped"))
         without = "".join(f", {n:,} of them {kind}" for n, kind in kinds if n)
-        return f"measured on {many(found.answered, 'label')} checked at random{without}"
+        skipped = f", {found.skipped:,} skipped" if found.skipped else ""
+        return f"measured on {many(found.answered, 'label')} checked at random{without}{skipped}"
 
     @property
     def estimate_basis(self) -> str:
@@ -224,6 +173,7 @@ class Findings:
         if self.sample is None:
             return Verified(enough=enough)
         answers = self._answered[self.sample.rows]
+        answered = int(answers[self._places].sum())
         last = np.flatnonzero(self.drawn & answers)
         rows = self.sample.rows[self._places]
         counted = int(self.verdict.is_reviewed[rows].sum())
@@ -233,8 +183,9 @@ class Findings:
             enough=enough,
             counted=counted,
             unsure=unsure,
-            dropped=len(rows) - counted - unsure,
-            waiting=int(answers[:end].sum()) - len(rows),
+            dropped=answered - counted - unsure,
+            skipped=len(rows) - answered,
+            waiting=int(answers[:end].sum()) - answered,
             gaps=int((~answers[:end]).sum()),
         )
 
@@ -244,17 +195,18 @@ class Findings:
 
     @cached_property
     def _places(self) -> npt.NDArray[np.int64]:
-        """Places in the sample with an answer, as far as somebody went through it."""
+        """Places in the sample, with an answer or not, as far as somebody went through it."""
         if self.sample is None:
             return np.arange(0)
-        return gone_through(self._answered[self.sample.rows], self.drawn)
+        return np.arange(gone_through(self._answered[self.sample.rows], self.drawn))
 
     @cached_property
     def measured(self) -> Interval | None:
         """Noise rate of the labels as given, by the random sample; valid whatever the noise.
 
-        None before enough of it was checked, and once every label is known. Unsure and dropped
-        answers are taken as right for the lower end, and as wrong for the upper one.
+        None before enough of it was checked, and once every label is known. Unsure, dropped and
+        skipped ones are taken as right for the lower end, and as wrong for the upper one: people
+        skip what is hard, so that the others alone are no random choice.
         """
         if self.sample is None or self.is_known or self.verified.missing:
             return None
@@ -342,10 +294,10 @@ class Findings:
     def halved_by(self) -> int | None:
         """About how many more answers to the random sample would halve the interval.
 
-        None where that cannot be said: an answer without a class does not get narrower.
+        None where that cannot be said: a sample without a class does not get narrower.
         """
         counted, total = self.verified.counted, len(self.verdict)
-        if self.verified.answered > counted or not 0 < counted < total:
+        if len(self._places) > counted or not 0 < counted < total:
             return None
         return answers_needed(counted, total)
 
@@ -371,25 +323,3 @@ class Findings:
 def plain(interval: Interval) -> dict[str, float | None]:
     """As plain values: JSON has no NaN, which is the rate of a class without labels."""
     return {name: x if x == x else None for name, x in asdict(interval).items()}
-
-
-def gone_through(
-    known: npt.NDArray[np.bool_], drawn: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
-    """Places in a sample that were checked, as far as somebody went through it.
-
-    That is up to the last one checked for the sample, if nearly all before it are known. What lies
-    beyond, or between many gaps, was reviewed for its score, or was easy: such labels are no random
-    choice.
-
-    Args:
-        known: Of each label of the sample, in its order, whether it has an answer.
-        drawn: Whether that was given for the sample.
-
-    >>> known = np.array([True, True, True, False, True])
-    >>> gone_through(known, drawn=np.array([True, False, True, False, False]))
-    array([0, 1, 2])
-    """
-    nearly_all = np.cumsum(known) >= (1 - _GAPS) * np.arange(1, len(known) + 1)
-    ends = np.flatnonzero(drawn & known & nearly_all)
-    return np.flatnonzero(known[: ends[-1] + 1]) if len(ends) else np.arange(0)

@@ -111,7 +111,13 @@ def _explained(session: "Session", keys: list[str] | None) -> Text:
         names = [session.classes[k] for k in session.queue.by_frequency]
         text.append("Type a class, or its first letters: ")
         text.append(", ".join(names[:30]) + (", …" if len(names) > 30 else ""), style="bold")
-    return text.append("\n? not sure   x drop the sample   < take the last answer back   q stop")
+    text.append("\n? not sure   x drop the sample   < take the last answer back   q stop")
+    from abstain.review.sitting import CONTROLS, EXACT
+
+    if not keys and (alike := sorted({*CONTROLS} & {*session.classes})):
+        text.append("\nA class of such a name: ")
+        text.append("  ".join(f"{EXACT}{name}" for name in alike), style="bold")
+    return text
 
 
 def _show(console: Console, item: dict[str, Any], answered: int) -> None:
@@ -159,7 +165,7 @@ def _standing(said: str, findings: "Findings") -> Text:
     text = Text(f"→ {said}", style="bold")
     if findings.measured is None:
         return text.append(
-            f"  {verified.answered} answered; {verified.missing} more classes measure the rate. "
+            f"  {verified.answered} answered; {verified.more} the rate. "
             f"Estimate until then: {rough_interval(rate)}",
             style="not bold dim",
         )
@@ -178,7 +184,11 @@ def _say_result(session: "Session", is_narrow: bool, most: int) -> None:
     console, findings = Console(highlight=False), session.findings
     folder = quote(str(session.folder))
     if findings.measured is None:
-        words = f"Not measured yet: {findings.verified.why}. Go on with: abstain verify {folder}"
+        words = (
+            f"Not measured yet: {findings.verified.why}. Estimate until then: "
+            f"{rough_interval(findings.rate)} of the labels are wrong. "
+            f"Go on with: abstain verify {folder}"
+        )
     else:
         rate = findings.rate
         words = (

@@ -19,6 +19,11 @@ Ask: TypeAlias = Callable[[], str | None]
 
 WORDS = {"?": UNSURE, "x": DROP}
 BACK, STOP = "<", "q"
+CONTROLS = (*WORDS, BACK, STOP)
+"""What is typed and always means the same, whatever the classes are called."""
+EXACT = "="
+"""Goes before the name of a class that is called like a control, where names are typed."""
+_SAID = {"unsure": "not sure", "drop": "dropped (the sample)"}
 _WAIT, _LOOK = 1.0, 0.02  # seconds that the figures are waited for, and between two looks
 
 
@@ -26,9 +31,11 @@ _WAIT, _LOOK = 1.0, 0.02  # seconds that the figures are waited for, and between
 class Keys:
     """The words that a person types for an answer: a digit for each class, or its name.
 
-    >>> keys = Keys.of(["cat", "dog"], None)
+    >>> keys = Keys.of(["cat", "dog", "x"], None)
     >>> keys.read("d"), keys.read("?"), keys.read("bird")
     (Answer(kind='label', label='dog'), Answer(kind='unsure', label=None), None)
+    >>> keys.read("x"), keys.read("=x")
+    (Answer(kind='drop', label=None), Answer(kind='label', label='x'))
     """
 
     classes: Sequence[str]
@@ -43,19 +50,23 @@ class Keys:
     def read(self, text: str) -> Answer | None:
         """The answer that a text stands for; None for one that means no class, or several.
 
-        The name of a class counts before anything else, as a class may be called `x`.
+        Where classes have keys, no name counts: at a terminal each key is taken as it is pressed,
+        and a class may be called `x`. Where names are typed, a control is no name.
         """
-        if text in self.by_key:
-            return Answer("label", self.by_key[text])
-        if text in self.classes:
-            return Answer("label", text)
         if text in WORDS:
             return WORDS[text]
+        if self.by_key or text in CONTROLS:
+            return Answer("label", self.by_key[text]) if text in self.by_key else None
+        name = text.removeprefix(EXACT)
+        if name in self.classes:
+            return Answer("label", name)
         begins = self.beginning_with(text)
-        return Answer("label", begins[0]) if text and len(begins) == 1 else None
+        return Answer("label", begins[0]) if len(begins) == 1 else None
 
     def beginning_with(self, text: str) -> list[str]:
-        """The classes whose names begin so, in capitals or not."""
+        """The classes whose names begin so, in capitals or not; none where classes have keys."""
+        if self.by_key or not text:
+            return []
         return [name for name in self.classes if name.casefold().startswith(text.casefold())]
 
 
@@ -105,7 +116,7 @@ def verify(
             said = "taken back"
         else:
             assert isinstance(answer, Answer)
-            said = answer.label or answer.kind
+            said = _SAID.get(answer.kind, f"class {answer.label}")
             entries = session.decide(
                 {items[0]["row"]: answer}, who=who, mode="verify", request=request
             )
@@ -138,7 +149,7 @@ def _answer(
             if can_go_back:
                 return BACK
             tell("Nothing of this sitting to take back.")
-        elif begins := keys.beginning_with(text) if text else []:
+        elif begins := keys.beginning_with(text):
             tell(f"{len(begins)} classes begin so: {', '.join(begins[:10])}")
         elif text:
             tell(f"{text!r} is none of the keys.")

@@ -52,11 +52,11 @@ function ofVerify(status) {
 }
 
 // Which answers do not count, and why: without this, 36 presses end at "0 of 30".
-function uncounted({ unsure, dropped, waiting, gaps }) {
-  const without = [[unsure, "unsure"], [dropped, "dropped"]].filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`);
+function uncounted({ unsure, dropped, skipped, waiting, gaps }) {
+  const without = [[unsure, "unsure"], [dropped, "dropped"], [skipped, "skipped"]].filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`);
   const words = [];
   if (waiting) words.push(`${answers(waiting)} ${waiting === 1 ? "waits" : "wait"} until ${gaps === 1 ? "a sample" : `${count(gaps)} samples`} before ${waiting === 1 ? "it" : "them"} ${gaps === 1 ? "has" : "have"} an answer: look at what was skipped.`);
-  if (without.length) words.push(`${without.join(" and ")}: no class was given, so the interval takes ${unsure + dropped === 1 ? "it" : "them"} as wrong and as right.`);
+  if (without.length) words.push(`${without.join(" and ")}: no class was given, so the interval takes ${unsure + dropped + skipped === 1 ? "it" : "them"} as wrong and as right.`);
   return words.join(" ");
 }
 const answers = (n) => `${count(n)} answer${n === 1 ? "" : "s"}`;
