@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,32 @@ def test_nothing_else_can_be_had(photos, page, what):
         answer = client.get("/api/export", params={"what": what})
         assert answer.status_code == 400
         assert not (photos / "exports").exists()
+
+
+def test_a_download_holds_in_any_folder(photos, page):
+    with page(photos) as client:
+        item = upcoming(client)[0]
+        decide(client, item["row"], "light")
+        for what in ("corrected", "cleaned"):
+            path = Path({x["id"]: x for x in download(client, what)}[item["id"]]["image"])
+            assert path.is_absolute()
+            assert path.exists()
+
+
+def test_there_is_one_log_among_the_downloads(photos, page):
+    with page(photos) as client:
+        decide(client, upcoming(client)[0]["row"], "light")
+        for what in ("log", "corrected", "cleaned"):
+            download(client, what)
+    assert len(list((photos / "exports").glob("*-log.csv"))) == 1
+
+
+def test_downloads_are_not_written_through_a_link(photos, page, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (photos / "exports").symlink_to(tmp_path / "outside")
+    with page(photos) as client:
+        for what in ("log", "corrected", "cleaned"):
+            answer = client.get("/api/export", params={"what": what})
+            assert answer.status_code == 400
+            assert "got a link to" in answer.json()["error"]
+    assert not list((tmp_path / "outside").iterdir())

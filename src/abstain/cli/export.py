@@ -110,8 +110,12 @@ def export(
     saved = AuditFolder.open(audit)
     from abstain.review.export import export_corrected
     from abstain.review.sharing import share_decisions
+    from abstain.review.unchanged import check_for_export
 
-    share_decisions(saved.folder)
+    if to in ("cleaned", "label-studio"):  # which put decisions beside samples
+        check_for_export(saved)
+    elif to != "corrected":
+        share_decisions(saved.folder)
     sure = SURE_ENOUGH if min_confidence is None else min_confidence
     place = out or _new_file(saved, to)
     if to == "label-studio":

@@ -32,6 +32,7 @@ def export_cleaned(
     *,
     min_confidence: float = SURE_ENOUGH,
     unsure: Unsure = "keep",
+    whole_paths: bool = False,
 ) -> Exported:
     """The data set that was audited, as a source to train on, with its labels corrected.
 
@@ -47,6 +48,8 @@ def export_cleaned(
             proposed must be more probably right than not.
         unsure: What becomes of a flagged sample whose label is not replaced, as the confidence is
             too low: it stays as it is, or is dropped. What reviewers dropped leaves in any case.
+        whole_paths: Write paths of images that hold wherever the file is moved, rather than those
+            from its folder.
     """
     for name, value, known in (("fix", fix, Fix), ("unsure", unsure, Unsure)):
         if value not in get_args(known):
@@ -69,7 +72,7 @@ def export_cleaned(
         np.savez_compressed(stream, **plain_arrays(data, found, target))
         write_file(target, lambda path: path.write_bytes(stream.getbuffer()))
     else:
-        table = table_of(sources, data, found, target.parent)
+        table = table_of(sources, data, found, None if whole_paths else target.parent)
         if table is None:
             raise AbstainError(
                 f"must end in .npz for images that are no files, got {target}",

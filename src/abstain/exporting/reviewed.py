@@ -38,7 +38,12 @@ class Decided(NamedTuple):
 
 
 def export_reviewed(
-    audit: AuditFolder, target: Path, decided: Mapping[str, Decided], *, copies: bool
+    audit: AuditFolder,
+    target: Path,
+    decided: Mapping[str, Decided],
+    *,
+    copies: bool,
+    whole_paths: bool = False,
 ) -> Exported:
     """Write what was decided of the labels, and no other change.
 
@@ -47,11 +52,12 @@ def export_reviewed(
         target: A .csv or .parquet for a table; without an ending, a folder of images.
         decided: What was decided, by id.
         copies: For a folder: copies rather than links.
+        whole_paths: In a table: paths of images that hold wherever it is moved.
     """
     check_own_files(audit, target)
     answers = {id_: x.answer for id_, x in decided.items() if x.answer is not None}
     if target.suffix.lower() in (".csv", ".parquet"):
-        found, table = _table(audit, answers, target.parent)
+        found, table = _table(audit, answers, None if whole_paths else target.parent)
         if taken := [name for name in _COLUMNS if name in table.column_names]:
             raise AbstainError(f"the source must have no column {taken[0]!r} of its own, got one")
         for name, values in zip(_COLUMNS, _columns(found, decided), strict=True):
@@ -69,7 +75,7 @@ def export_reviewed(
 
 
 def _table(
-    audit: AuditFolder, answers: Mapping[str, Answer], place: Path
+    audit: AuditFolder, answers: Mapping[str, Answer], place: Path | None
 ) -> tuple[Corrected, "pa.Table"]:
     """The corrected labels, and all rows as they were given, in the same order."""
     pa = require("pyarrow", "a table")

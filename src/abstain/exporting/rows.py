@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def table_of(
-    sources: Mapping[str, Any], data: LabeledData, labels: Corrected, place: Path
+    sources: Mapping[str, Any], data: LabeledData, labels: Corrected, place: Path | None
 ) -> "pa.Table | None":
     """The samples that stay, as a table in the form of their source; None of images in memory.
 
@@ -34,7 +34,7 @@ def table_of(
         sources: Where the data came from.
         data: What was audited, in the order of its labels.
         labels: Its labels.
-        place: The folder that the table will lie in.
+        place: The folder that the table will lie in; None for paths that hold in any.
     """
     folder, files = Form.of(sources)
     if files:
@@ -46,7 +46,11 @@ def table_of(
 
 
 def _own_rows(
-    files: Sequence[Path], label: str | None, data: LabeledData, labels: Corrected, place: Path
+    files: Sequence[Path],
+    label: str | None,
+    data: LabeledData,
+    labels: Corrected,
+    place: Path | None,
 ) -> "pa.Table":
     """The rows of the table that was audited, with corrected labels in the type that they had."""
     pa = require("pyarrow", "a table")
@@ -76,7 +80,7 @@ def plain_rows(
     data: LabeledData,
     labels: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
-    place: Path,
+    place: Path | None,
 ) -> "pa.Table":
     """A table of what has no table of its own: paths of images, texts, or numbers.
 
@@ -85,7 +89,7 @@ def plain_rows(
         data: What was audited.
         labels: The class of every sample.
         rows: Which samples to write, in this order.
-        place: The folder that the table will lie in.
+        place: The folder that the table will lie in; None for paths that hold in any.
     """
     pa = require("pyarrow", "a table")
     names = np.array(data.classes, dtype=object)
@@ -134,7 +138,7 @@ def _with_weights(table: "pa.Table", weights: npt.NDArray[np.float64]) -> "pa.Ta
     return table.append_column(WEIGHT, [weights])
 
 
-def _moved(table: "pa.Table", column: str, old: Path, new: Path) -> "pa.Table":
+def _moved(table: "pa.Table", column: str, old: Path, new: Path | None) -> "pa.Table":
     """Paths of images as seen from where the table will lie; embedded images stay."""
     pa = require("pyarrow", "a table")
     values = table.column(column)
@@ -144,5 +148,8 @@ def _moved(table: "pa.Table", column: str, old: Path, new: Path) -> "pa.Table":
     return table.set_column(table.column_names.index(column), column, pa.array(paths, values.type))
 
 
-def _relative(path: Path, folder: Path) -> str:
+def _relative(path: Path, folder: Path | None) -> str:
+    """A path as seen from a folder, or whole."""
+    if folder is None:
+        return path.absolute().as_posix()
     return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()

@@ -12,7 +12,9 @@ from abstain.exporting.cleaned import default_suffix, export_cleaned
 from abstain.exporting.files import Exported, Form, write_table
 from abstain.exporting.reviewed import Decided, export_reviewed
 from abstain.review.decisions import Decisions, whose
+from abstain.review.sharing import share
 from abstain.review.store import FILE, Store
+from abstain.review.unchanged import check_for_export
 from abstain.support.optional import require
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 What: TypeAlias = Literal["corrected", "cleaned", "log"]
 FOLDER = "exports"
-"""In the audit's folder: downloads are written where the paths in them are right."""
+"""In the audit's folder: downloads are written there, too."""
 
 
 @typed()
@@ -40,18 +42,23 @@ def export_corrected(
             room and stay when the source goes; across file systems there are only copies.
     """
     target = Path(out)
-    if not (audit.folder / FILE).exists():
+    if not (audit.folder / FILE).exists() and not audit.answers().by_id:
         raise AbstainError(
             f"{audit.folder} must have been reviewed, got no decisions; review it with: "
             f"abstain review {quote(str(audit.folder))}"
         )
+    check_for_export(audit)
     with Store(audit.folder / FILE) as store:
+        share(store, audit.folder)  # answers of files alone become entries of a new log
         log = store.decisions
-    decided = {id_: _decided(log, id_) for id_ in log.ids}
-    done = export_reviewed(audit, target, decided, copies=copies)
+    done = export_reviewed(audit, target, _all_decided(log), copies=copies)
     beside = target.with_name(f"{target.stem}-log.csv")
     write_table(log_table(log, audit), beside, for_people=True)
     return done
+
+
+def _all_decided(log: Decisions) -> dict[str, Decided]:
+    return {id_: _decided(log, id_) for id_ in log.ids}
 
 
 def _decided(log: Decisions, id_: str) -> Decided:
@@ -111,6 +118,11 @@ def write_download(session: "Session", what: str, address: str) -> Path:
         raise AbstainError(f"must be one of {', '.join(get_args(What))}, got {what!r}")
     audit = session.audit
     place = audit.folder / FOLDER
+    if place.is_symlink():
+        raise AbstainError(
+            f"{place} must be a folder of its own, got a link to {place.resolve()}",
+            remedy="remove the link",
+        )
     try:
         place.mkdir(exist_ok=True)
     except OSError as error:
@@ -119,14 +131,18 @@ def write_download(session: "Session", what: str, address: str) -> Path:
     if what == "log":
         target = place / f"{name}-log.csv"
         write_table(log_table(session.store.decisions, audit, address), target, for_people=True)
-    elif what == "corrected":
+        return target
+    session.check_unchanged()
+    # With whole paths of images: a browser puts the file into another folder.
+    if what == "corrected":
         target = place / f"{name}-corrected.csv"
-        export_corrected(audit, target)
+        decided = _all_decided(session.store.decisions)
+        export_reviewed(audit, target, decided, copies=False, whole_paths=True)
     else:
         source, inputs = str(audit.summary["sources"]["train"]), audit.summary["inputs"]
         target = place / f"{name}-cleaned{default_suffix(source, inputs)}"
         session.share()
-        export_cleaned(audit, target, "reviewed")
+        export_cleaned(audit, target, "reviewed", whole_paths=True)
     return target
 
 

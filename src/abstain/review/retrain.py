@@ -17,7 +17,7 @@ from abstain.errors import AbstainError
 from abstain.exporting.cleaned import default_suffix, export_cleaned
 from abstain.report import write_report
 from abstain.review.before_after import PAGE, compare, write_before_after
-from abstain.review.sharing import share_decisions
+from abstain.review.unchanged import check_for_export
 from abstain.training.plan import Plan
 from abstain.training.saving.run_folder import RunFolder
 
@@ -29,8 +29,8 @@ def retrain(folder: Path, place: Path) -> Audit:
         folder: Of an audit that was reviewed.
         place: A new folder for both.
     """
-    share_decisions(folder)
     before = AuditFolder.open(folder)
+    check_for_export(before)
     metadata = RunFolder(folder).metadata()
     source = Source.found_again(before.summary["sources"])
     place.mkdir(parents=True)

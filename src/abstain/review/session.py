@@ -21,10 +21,9 @@ from abstain.review.instructions import read_instructions
 from abstain.review.items import PROPOSALS, Items
 from abstain.review.queue import DECIDED, OPEN, STATES, Filter
 from abstain.review.sharing import share
+from abstain.review.unchanged import check_unchanged
 from abstain.scores.sampling import Sample
-from abstain.showing.as_json import source_of
 from abstain.showing.fingerprint import Mark
-from abstain.support.wording import some
 
 _HANDED_OUT = 100  # labels of the random sample at a time
 _REST = 0.2  # seconds between two looks at all labels, in which several decisions gather
@@ -56,7 +55,11 @@ class Session(Items):
         audit = AuditFolder.open(folder)
         self._held = _only_one(audit.folder)
         super().__init__(audit, data)
-        self._check_same()
+        try:
+            self.store.keep_value("samples", self.check_unchanged())
+        except AbstainError:
+            self.store.close()
+            raise
         self.shown.prefer(self._likely())
         self.identity = self._identity()
         self._changed = threading.Event()
@@ -79,31 +82,9 @@ class Session(Items):
         text = f"{self.store.identity} {self.folder.resolve()}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
-    def _check_same(self) -> None:
-        """The samples must be those that decisions were made on."""
-        now, then = self.shown.same.fingerprint(), self.store.value("samples")
-        if then is None:
-            self.store.keep_value("samples", now)
-        elif then != now:
-            self.store.close()
-            raise self._other_samples("others")
-        held = self.store.decisions
-        changed = [
-            id_
-            for id_, mark in self.store.seen().items()
-            if id_ in self.row
-            and held.answer(id_) is not None
-            and self.shown.same.has_changed(self.row[id_], mark)
-        ]
-        if changed:
-            self.store.close()
-            raise self._other_samples(f"{some(changed, 3)} changed since they were decided on")
-
-    def _other_samples(self, got: str) -> AbstainError:
-        return AbstainError(
-            f"{source_of(self.audit)} must hold the samples that were reviewed, "
-            f"got {got}: put them back; all decisions are kept in {self.folder}"
-        )
+    def check_unchanged(self) -> str:
+        """The samples must be those that decisions were made on; their fingerprint."""
+        return check_unchanged(self.audit, self.store, self.shown)
 
     def _likely(self) -> npt.NDArray[np.bool_]:
         wrong = self.queue.verdict.wrong_probability
