@@ -174,7 +174,7 @@ def figures():
             f"images ({finetuning.TextFineTuning.rate} of it for one of texts), "
             f"{tuned['epochs']} epochs, batches of {plan._LARGE_BATCH} from "
             f"{plan._LARGE_SET:,} samples on, else of {plan._SMALL_BATCH}.",
-            f"Images up to {backbone._SMALL_IMAGE} pixels are seen at "
+            f"Images up to {backbone._SMALL_IMAGE} pixels are scaled to "
             f"{finetuning._SMALL_INPUT}, others",
             f"half of at most {augmentation._JUDGED:,} images",
             f"If its {tuned['epochs']} epochs do not fit",

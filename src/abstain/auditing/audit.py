@@ -81,7 +81,7 @@ def audit(
             example from cross-validation: nothing is trained then. Classes are in sorted order,
             as in scikit-learn, or named by the columns of a DataFrame.
         model: A torch classifier of your own, as for `abstain.train`.
-        backbone: The pretrained network by whose features images and texts are seen, as for
+        backbone: The pretrained network for images and texts, as for
             `abstain.train`; `auto` by default.
         finetune: Whether the backbone is trained too, as for `abstain.train`; by default that of
             images, where that is better on held-out labels, and the budget allows it.

@@ -27,7 +27,7 @@ class Run:
     outcome: str
     """Why it ended, in words."""
     backbone: str
-    """The network by whose features the samples are seen, in words; empty for none."""
+    """The backbone, in words; empty for none."""
     finetuning: str
     """Whether the backbone was trained too, and why; empty where that was not left open."""
     by_file: bool

@@ -32,7 +32,7 @@ from abstain.support.wording import many
 
 _log = logging.getLogger(__name__)
 _SMALL_INPUT = 128
-"""At which small images are seen: on CIFAR-10 a step at 160 takes half as long again."""
+"""Side to which small images are scaled: on CIFAR-10 a step at 160 takes half as long again."""
 _DROPOUT = 0.2
 _READ = 32
 """Images that are read at once."""
@@ -253,7 +253,7 @@ class TextFineTuning(FineTuningEncoder):
         texts = (inputs[k] for k in range(len(inputs)))
         if split and (longer := sum(len(split(str(text))) > 1 for text in texts)):
             _log.warning(
-                "%s longer than the window of %s: of each the beginning is seen",
+                "%s longer than the window of %s: only the beginning is used",
                 f"{many(longer, 'text')} {'is' if longer == 1 else 'are'}",
                 self.backbone.name,
             )

@@ -66,7 +66,7 @@ class Recipe:
     """Samples per step, over all processes together."""
     model: str | None = None
     backbone: str = "auto"
-    """The pretrained network by whose features images and texts are seen: a name (see
+    """The pretrained network for images and texts: a name (see
     `abstain.embed.backbones.names`), `auto` for the best on this machine, or `none` to learn from
     scratch, as a named model always does."""
     finetune: bool | None = None

@@ -58,7 +58,7 @@ def train(
         source: What `abstain.data.load` takes: a name, a path, arrays, a DataFrame, a data set.
         recipe: How; by default the method `auto`, with sizes that fit the data. A `Plan`, such as
             `trained.plan`, is followed as it is.
-        backbone: The pretrained network by whose features images and texts are seen: `auto` (the
+        backbone: The pretrained network for images and texts: `auto` (the
             best on this machine), `none`, or a name such as `timm:resnet50`; that of the recipe by
             default.
         finetune: Whether the backbone is trained too; with a recipe, it says so. By default that of

@@ -125,7 +125,7 @@ def safe_of(images: Tensor, given: Tensor, features: Callable[[Tensor], Tensor])
     Args:
         images: (N, channels, height, width), in random order.
         given: Their labels; some may be wrong.
-        features: By what images are seen: rows of numbers.
+        features: Of the images: rows of numbers.
     """
     half = len(images) // 2
     counts = torch.bincount(given[:half]).float()
