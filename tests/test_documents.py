@@ -22,7 +22,7 @@ import verdict_page
 from cases import FOLDS
 from verdict_tables import Rows
 
-from abstain.auditing import findings, out_of_sample
+from abstain.auditing import findings, out_of_sample, verified
 from abstain.embed import finetuning
 from abstain.embed.backbones import base as backbone
 from abstain.review import leases, queue
@@ -126,7 +126,7 @@ def figures():
             f"Their {verdict.CONFIDENCE:.0%} is how often they covered",
             f"with {verdict.CONFIDENCE:.0%} intervals |",
             f"with a {sampling['confidence']:.0%} interval; figures by class",
-            f"at most one in {WORDS[round(1 / findings._GAPS)]} is left out",
+            f"at most one in {WORDS[round(1 / verified._GAPS)]} is left out",
             f"Fewer than {findings.ENOUGH} answers",
             f"from {findings.ENOUGH} answers with a class on it is measured",
             f"within {100 * keyboard['WITHIN']:.0f} points (`--within`)",
@@ -148,7 +148,7 @@ def figures():
         "docs/review.md": [
             f"After {findings.ENOUGH} answers",
             f"with a {sampling['confidence']:.0%} interval",
-            f"more than one in {WORDS[round(1 / findings._GAPS)]}",
+            f"more than one in {WORDS[round(1 / verified._GAPS)]}",
             f"in the last {queue.LAST} decisions",
             f"fewer than one in {WORDS[round(1 / queue.WORTH)]} of the next {queue.LAST}",
             f"({page_speed[10**5]['again_seconds']:.1f} s for 10⁵ labels; on the server "

@@ -1,4 +1,4 @@
-"""How far a random sample was checked, and what that is lacking until it measures the rate."""
+"""The progress of checking a random sample, and the answers missing until it measures the rate."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

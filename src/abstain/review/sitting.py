@@ -20,7 +20,7 @@ Ask: TypeAlias = Callable[[], str | None]
 WORDS = {"?": UNSURE, "x": DROP}
 BACK, STOP = "<", "q"
 CONTROLS = (*WORDS, BACK, STOP)
-"""What is typed and always means the same, whatever the classes are called."""
+"""Keys that always mean the same, whatever the classes are called."""
 EXACT = "="
 """Goes before the name of a class that is called like a control, where names are typed."""
 _SAID = {"unsure": "not sure", "drop": "dropped (the sample)"}
