@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 
 _INTERRUPTED = 130
 
@@ -12,7 +12,7 @@ _INTERRUPTED = 130
 def run(main: Callable[[], None] | None = None) -> None:
     """Run a command line, ours by default.
 
-    Ctrl-C is quiet and has its exit code even while that is loaded.
+    Ctrl-C ends in one line, and with its exit code, even while that is loaded.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, _interrupt)
@@ -21,6 +21,8 @@ def run(main: Callable[[], None] | None = None) -> None:
     except (KeyboardInterrupt, SystemExit) as leaving:
         if getattr(leaving, "code", _INTERRUPTED) != _INTERRUPTED:
             raise
+        if isinstance(leaving, KeyboardInterrupt):
+            _say_so(is_begun=False)
         # Where Ctrl-C came while Python evaluated a string, as a dataclass does when it is made,
         # Python would end by the signal and not by a code, whoever caught it.
         sys.stdout.flush()
@@ -43,11 +45,26 @@ def _interrupt(_signal: int, frame: FrameType | None) -> None:
 
     What is raised there torch may swallow and go on, and a training begins that nobody wants.
     """
+    codes = []
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os._exit(_INTERRUPTED)
+        codes.append(frame.f_code)
         frame = frame.f_back
+    if any(code.co_filename.startswith("<frozen importlib") for code in codes):
+        _say_so(is_begun=any(map(_does_work, codes)))
+        os._exit(_INTERRUPTED)
     raise KeyboardInterrupt
+
+
+def _does_work(code: CodeType) -> bool:
+    """Whether this is a function of ours beyond the command line, so that something was begun."""
+    package, file = __file__.removesuffix("__main__.py"), code.co_filename
+    is_line = file == __file__ or file.startswith(f"{package}cli{os.sep}")
+    return file.startswith(package) and not is_line and code.co_name != "<module>"
+
+
+def _say_so(*, is_begun: bool) -> None:
+    if os.environ.get("RANK", "0") == "0":  # of several processes, one says it
+        os.write(2, b"Interrupted.\n" if is_begun else b"Interrupted before anything was done.\n")
 
 
 if __name__ == "__main__":

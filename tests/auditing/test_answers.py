@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from abstain.auditing.answers import DROP, UNSURE, Answer, read_answers
+from abstain.auditing.answers import DROP, UNSURE, Answer, checked_answers, read_answers
 from abstain.auditing.audit import audit
 from abstain.auditing.folder import AuditFolder
 from abstain.cli import main
@@ -75,6 +75,13 @@ def test_ids_that_differ_by_spaces_are_different_ids():
     assert found.with_reviewed({" 7 ": "1"}).reviewed == {" 7 ": "1"}
 
 
+def test_a_class_in_other_letters_is_answered_by_the_nearest_one():
+    with pytest.raises(AbstainError, match="got Games; did you mean games"):
+        checked_answers({"1": "Games"}, ["1"], ["games", "mail"])
+    named = checked_answers({"1": " mail", "2": " mail "}, ["1", "2"], ["mail", " mail"])
+    assert [x.label for x in named.values()] == [" mail", "mail"]
+
+
 def test_ids_and_classes_are_read_as_they_are_written(tmp_path):
     path = tmp_path / "checked.csv"
     path.write_text('id,checked_label\n007,NA\n08, b \n9,\n10,"a\nb"\n')
@@ -94,6 +101,7 @@ def test_ids_and_classes_are_read_as_they_are_written(tmp_path):
         ("id,checked_label\n1,0\nx,0\n", "must name samples that were audited, got 1 other id: x"),
         ("id,checked_label\n1,9\n", "checked_label must be one of the classes 0, 1, 2, got 9"),
         ("", "must be a CSV or Parquet file"),
+        ('id,checked_label\n1,0\n2,"1\n3,1\n', "the quotation mark in line 3 is never closed"),
     ],
 )
 def test_answers_that_cannot_be_are_refused_in_a_line(found, tmp_path, capsys, text, words):

@@ -184,6 +184,7 @@ P = np.full((90, 3), 1 / 3)
     ("settings", "message"),
     [
         ({"probabilities": P[:, :2]}, r"shape \(samples, classes\), \(90, 3\), got \(90, 2\)"),
+        ({"probabilities": np.eye(3)[P.argmax(1)]}, "0 and 1 alone in every row.*; give what pred"),
         ({"probabilities": P * 2}, "must sum to 1 in every row, got 2 in row 0"),
         ({"probabilities": P * 0.88}, r"0.88 .*\(90 such rows\); divide each row of probabil"),
         ({"probabilities": P * np.nan}, "numbers of 0 or more"),

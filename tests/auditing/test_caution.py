@@ -33,11 +33,17 @@ def test_an_estimate_is_called_one_and_the_command_that_measures_is_named(digits
     assert "audit into a folder" in digits.caution
 
 
-def test_a_set_smaller_than_those_that_taught_is_said_to_be_small(digits):
+def test_a_set_smaller_than_those_that_taught_is_said_to_be_small(digits, tmp_path):
     assert "fitted on sets of 742" not in digits.caution
     rows = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
     few = audit((rows, (rows[:, 0] > 0).astype(int)), Recipe(epochs=2, warm_up=1))
     assert "fitted on sets of 742 samples and more: for 90 labels" in few.caution
+    assert "To know the rate, check all 90 labels: " in few.caution
+    ids, names = few.data.ids, few.data.classes
+    sample = draw(few.verdict.wrong_probability, 1, np.random.default_rng(0))
+    one = few.with_reviewed({ids[k]: names[few.given[k]] for k in sample.rows}, sample=sample)
+    one = replace(one, folder=tmp_path)
+    assert "Of a random sample 1 label was checked. " in one.caution
 
 
 def test_probabilities_of_a_model_that_saw_the_labels_are_called_in_sample():

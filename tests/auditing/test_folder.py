@@ -83,8 +83,32 @@ def test_a_summary_of_another_version_is_refused(found, change, message):
 def test_a_table_that_is_cut_short_is_named(found):
     path = found.folder / "issues.parquet"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(AbstainError, match="audit must be whole, got"):
+    line = r"audit must be whole, got a damaged issues.parquet .*: abstain audit --resume (.*)"
+    with pytest.raises(AbstainError, match=line):
         AuditFolder.open(found.folder)
+
+
+def test_damaged_tables_are_written_anew_with_all_answers(tmp_path):
+    np.savez(tmp_path / "blobs.npz", X=blobs(90)[0], y=blobs(90)[1])
+    folder = tmp_path / "audit"
+    found = audit(tmp_path / "blobs.npz", SHORT, folder=folder)
+    audit(folder=folder, resume=True, reviewed={found.data.ids[3]: "1"})
+    for name in ("issues.parquet", "weights.parquet"):
+        before = pq.read_table(folder / name)
+        (folder / name).write_bytes((folder / name).read_bytes()[:100])
+        again = audit(folder=folder, resume=True)
+        assert again.reviewed == {found.data.ids[3]: "1"}
+        assert pq.read_table(folder / name).column_names == before.column_names
+        assert pq.read_table(folder / name).num_rows == 90
+
+
+def test_a_source_that_is_gone_is_not_taken_for_one_of_a_like_name(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        np.savez(tmp_path / name, X=blobs(60)[0], y=blobs(60)[1])
+    audit(tmp_path / "a.npz", SHORT, folder=tmp_path / "audit")
+    (tmp_path / "a.npz").unlink()
+    with pytest.raises(AbstainError, match=r"got no .*a.npz; put it back$"):
+        AuditFolder.open(tmp_path / "audit").load()
 
 
 def test_what_a_verdict_is_computed_from_is_read_as_it_was_kept(found):

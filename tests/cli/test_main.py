@@ -39,6 +39,25 @@ def test_wrong_words_end_in_one_line_and_exit_code_two(arguments, message, capsy
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("module", ["typer", "abstain.auditing.audit"])
+def test_ctrl_c_while_it_starts_ends_in_one_line(module, tmp_path):
+    code = f"""
+import signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from abstain.__main__ import run
+run()
+"""
+    words = [sys.executable, "-c", code, "audit", "digits", "--out", "audit"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "Interrupted before anything was done.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_command_shows_the_help(capsys):
     with pytest.raises(SystemExit) as end:
         main([])

@@ -403,7 +403,7 @@ def test_ctrl_c_before_the_first_step_has_nothing_to_save(here):
 def test_ctrl_c_ends_it_even_if_what_is_loaded_swallows_it(here):
     swallow = f"try:\n    {INTERRUPT}\nexcept BaseException:\n    pass\n"
     process = begin(here, "blobs.npz", "--model", "net.py:Net", "--out", "run", loaded=swallow)
-    assert process.communicate(timeout=60) == ("", "")
+    assert process.communicate(timeout=60) == ("", "Interrupted.\n")
     assert process.returncode == 130
     assert not (here / "run").exists()
 

@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from abstain.auditing.folder import AuditFolder
 from abstain.errors import AbstainError
+from abstain.report.numbers import rough
 from abstain.review.before_after import PAGE, compare
 from abstain.review.decisions import Answer
 from abstain.review.queue import Filter
@@ -46,7 +48,9 @@ def test_the_figures_are_those_of_both_audits_and_of_the_log(gained):
     assert found.decided == {"changed": wrong, "kept": 60 - wrong, "dropped": 1, "unsure": 0}
     right = lines["labels that are right, by the truth"]
     assert right.after > right.before + 0.1
-    rate = lines["noise rate, estimated by each of both audits"]
+    rate = lines["noise rate, estimated by both audits, given the decisions"]
+    assert "the second audit, which does not know them, says" in rate.note
+    assert rough(AuditFolder.open(after).findings().rate) in rate.note
     assert rate.after.low <= rate.after.value <= rate.after.high
     assert rate.after.value < rate.before.value
     (both,) = found.agreements

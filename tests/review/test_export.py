@@ -144,6 +144,14 @@ def test_label_studio_gets_decisions_as_annotations_and_gives_them_back(reviewed
     (tmp_path / "odd.json").write_text('[{"annotations": 5}]')
     with pytest.raises(AbstainError, match="as Label Studio exports them"):
         read_label_studio(tmp_path / "odd.json")
+    for text, words in (
+        ('{"a": 1}', "odd.json: it holds no list of tasks"),
+        ('[{"annotations": [{}]}]', "odd.json: a task or an annotation lacks 'result'"),
+        ('[{"annotations": 5}]', "odd.json: its tasks have another form"),
+    ):
+        (tmp_path / "odd.json").write_text(text)
+        with pytest.raises(AbstainError, match=f"{words}$"):
+            read_label_studio(tmp_path / "odd.json")
 
 
 def run(*words):

@@ -49,7 +49,7 @@ def test_answers_up_to_a_budget_make_a_better_model(tmp_path):
     assert wrong[rows].mean() > 0.9  # worst first: hardly an answer is in vain
     before, after = figures["accuracy on the test labels"]
     assert after > before
-    before, after = figures["noise rate, estimated by each of both audits"]
+    before, after = figures["noise rate, estimated by both audits, given the decisions"]
     assert after < before / 1.5
 
 
@@ -71,7 +71,7 @@ def test_a_training_on_corrected_labels_is_an_audit_of_its_own(texts):
         assert right > (session.queue.given == true).mean() + 0.1
         assert again_folders(texts) == [place]
         rows = {row["what"]: row for row in gained(session)["rows"]}
-        after = rows["noise rate, estimated by each of both audits"]
+        after = rows["noise rate, estimated by both audits, given the decisions"]
         decided = session.findings.verdict.is_reviewed[np.arange(len(true)) != dropped]
         names = found.issues.sort_by("id")  # whatever a reviewer gave is the label there
         label = dict(zip(names["id"].to_pylist(), names["given_label"].to_pylist(), strict=True))

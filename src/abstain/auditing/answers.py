@@ -5,6 +5,8 @@ holds one of these two words where no class can be given: a column of its own, a
 the name of a class.
 """
 
+import csv
+import io
 import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from abstain.arguments import typed
 from abstain.errors import AbstainError
 from abstain.support.optional import require
 from abstain.support.spreadsheets import as_written
-from abstain.support.wording import many, some
+from abstain.support.wording import did_you_mean, many, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,7 +200,8 @@ def checked_answers(
         )
     if odd := sorted({x.label for x in named.values() if x.label is not None} - names):
         raise AbstainError(
-            f"{ANSWER} must be one of the classes {some(classes, 10)}, got {some(odd, 5)}",
+            f"{ANSWER} must be one of the classes {some(classes, 10)}, got {some(odd, 5)}"
+            f"{did_you_mean(odd[0], classes)}",
             remedy=f"unsure and drop go into the column {NO_CLASS}"
             if {x.lower() for x in odd} & _WORDS.keys()
             else "",
@@ -209,7 +212,7 @@ def checked_answers(
 def _class_of(label: object, classes: Container[str]) -> str:
     """The name of a class; 2.0 is class 2, as programs write whole numbers in columns with gaps."""
     name = str(label).strip()
-    forms = (name, name.removesuffix(".0"), as_written(name))
+    forms = (str(label), name, name.removesuffix(".0"), as_written(name))
     return next((form for form in forms if form in classes), name)
 
 
@@ -217,13 +220,29 @@ def _read(place: Path) -> "pa.Table":
     if place.suffix.lower() == ".parquet":
         return require("pyarrow.parquet", "reading reviewed labels").read_table(place)
     pa = require("pyarrow", "reading reviewed labels")
-    csv = require("pyarrow.csv", "reading reviewed labels")
+    tables = require("pyarrow.csv", "reading reviewed labels")
     # As text: an id of 007 is not the number 7, and a class may be called NA.
     texts = {name: pa.string() for name in (ID, ANSWER, NO_CLASS)}
-    options = csv.ConvertOptions(column_types=texts, strings_can_be_null=False)
+    options = tables.ConvertOptions(column_types=texts, strings_can_be_null=False)
     with place.open(encoding="utf-8-sig", errors="replace") as stream:
         head = stream.readline()
     # Spreadsheets separate by what their country does.
     delimiter = max(",;\t", key=head.count)
-    parse = csv.ParseOptions(newlines_in_values=True, delimiter=delimiter)
-    return csv.read_csv(place, convert_options=options, parse_options=parse)
+    if line := _unclosed(place, delimiter):
+        raise ValueError(f"the quotation mark in line {line} is never closed")
+    parse = tables.ParseOptions(newlines_in_values=True, delimiter=delimiter)
+    return tables.read_csv(place, convert_options=options, parse_options=parse)
+
+
+def _unclosed(place: Path, delimiter: str) -> int | None:
+    """The line that begins with a row whose quotation mark is never closed; None without one."""
+    text = place.read_text(encoding="utf-8-sig", errors="replace")
+    if text.count('"') % 2 == 0:
+        return None
+    rows, line = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 1
+    try:
+        for _ in rows:
+            line = rows.line_num + 1
+    except csv.Error as error:
+        return line if "unexpected end" in str(error) else None
+    return None

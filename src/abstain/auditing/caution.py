@@ -85,12 +85,15 @@ def _what_it_is(audit: "Audit") -> str:
 def _what_to_do(audit: "Audit") -> str:
     size = min(_TO_CHECK, len(audit.labels))
     to_know = f"To know the rate to within about 5 points, check {size} labels"
+    if size == len(audit.labels):
+        to_know = f"To know the rate, check all {many(size, 'label')}"
     if audit.folder is None:
         return f"{to_know}: audit into a folder, then abstain verify FOLDER"
     folder, verified = quote(str(audit.folder)), audit.findings.verified
     if audit.findings.sample is not None and (why := verified.why):
         return (
-            f"Of a random sample {verified.counted:,} labels were checked. To be measured: {why}. "
+            f"Of a random sample {many(verified.counted, 'label was', 'labels were')} checked. "
+            f"To be measured: {why}. "
             f"Go on with: abstain verify {folder}"
         )
     if audit.sources["train"] is None:  # only whoever holds the data can show them

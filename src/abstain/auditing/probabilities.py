@@ -55,6 +55,12 @@ def _checked(probabilities: npt.ArrayLike, data: LabeledData) -> npt.NDArray[np.
             argument="probabilities",
             remedy="divide each row of probabilities by its sum, take the softmax of logits",
         )
+    if np.isin(array, (0, 1)).all():
+        raise AbstainError(
+            "must be probabilities, got 0 and 1 alone in every row, as predicted labels are",
+            argument="probabilities",
+            remedy="give what predict_proba makes, not what predict does",
+        )
     return array
 
 

@@ -97,6 +97,8 @@ def read_label_studio(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     try:
         tasks = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+            raise ValueError("it holds no list of tasks")
         answers = {}
         for task in tasks:
             done = [x for x in task.get("annotations", ()) if not x.get("was_cancelled")]
@@ -105,12 +107,19 @@ def read_label_studio(path: str | os.PathLike[str]) -> dict[str, str]:
                 answers[str(task["data"]["id"])] = str(results[-1]["value"]["choices"][0])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise AbstainError(
-            f"must be tasks as Label Studio exports them, got {path}: {error!r}",
+            f"must be tasks as Label Studio exports them, got {path}: {_why(error)}",
             argument="reviewed",
         ) from error
     if not answers:
         raise AbstainError(f"must hold annotations, got none in {path}", argument="reviewed")
     return answers
+
+
+def _why(error: Exception) -> str:
+    """The fault of a file in words, not in those of Python."""
+    if isinstance(error, KeyError):
+        return f"a task or an annotation lacks {error}"
+    return str(error) if isinstance(error, OSError | ValueError) else "its tasks have another form"
 
 
 def _tasks(

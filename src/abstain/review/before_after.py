@@ -24,6 +24,7 @@ from abstain.data import LabeledData
 from abstain.errors import AbstainError
 from abstain.exporting.corrected import Corrected, corrected
 from abstain.report.markup import environment
+from abstain.report.numbers import rough, rough_interval
 from abstain.report.page import policy_of, style_sheet
 from abstain.review.decisions import Agreement
 from abstain.review.standing import Standing
@@ -104,12 +105,14 @@ def lines_of(standing: Standing, after: AuditFolder | None) -> list[Line]:
         ),
     ]
     if after is not None and (again := _found_again(after, found)) is not None:
+        own = Interval(**{x: after.summary["noise_rate"][x] for x in ("value", "low", "high")})
         lines.append(
             Line(
-                what="noise rate, estimated by each of both audits",
+                what="noise rate, estimated by both audits, given the decisions",
                 before=findings.verdict.rate,
                 after=again.verdict.rate,
-                note=f"both know the decisions, {CONFIDENCE:.0%} intervals",
+                note=f"{CONFIDENCE:.0%} intervals; the summary of the second audit, which does "
+                f"not know them, says {rough(own)} ({rough_interval(own)})",
             )
         )
     true = _true_labels(standing)
