@@ -36,7 +36,7 @@ from abstain.checks.giveaways import Giveaway
 from abstain.data import LabeledData
 from abstain.data.readers.images import LazyImages
 from abstain.data.source import Source
-from abstain.errors import AbstainError, DataError
+from abstain.errors import AbstainError
 from abstain.scores.sampling import Sample, draw
 from abstain.support.files import publish, publish_text
 from abstain.support.optional import require
@@ -131,12 +131,11 @@ class AuditFolder:
         try:
             return parquet.read_table(self.folder / name)
         except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
-            anew = "put it back from a copy, or audit anew"
-            if (self.folder / "run.json").exists():
-                anew = f"write it anew by: abstain audit --resume {quote(str(self.folder))}"
-            raise AbstainError(
-                f"{self.folder} must be whole, got a damaged {name} ({error}); {anew}"
-            ) from error
+            anew = f"abstain audit --resume {quote(str(self.folder))} writes it anew"
+            if not (self.folder / "run.json").exists():
+                anew = "put it back from a copy"
+            why = f"must be whole, got a damaged {name} ({error}); {anew}"
+            raise AbstainError(f"{self.folder} {why}") from error
 
     @cached_property
     def ids(self) -> list[str]:
@@ -153,8 +152,8 @@ class AuditFolder:
     def is_finished(self) -> bool:
         """Whether new answers need nothing but what is here."""
         try:
-            known = {len(self.verdict_inputs.given), self.issues.num_rows}
-            return bool(self.summary) and known == {len(self.ids)}
+            sizes = {len(self.ids), len(self.verdict_inputs.given), self.issues.num_rows}
+            return bool(self.summary) and len(sizes) == 1
         except AbstainError:
             return False
 
@@ -278,10 +277,6 @@ class AuditFolder:
                 f"{self.folder} is an audit of data in memory, which cannot be loaded again: "
                 "save them to a file and audit that, or export to csv or parquet"
             )
-        # A reader would suggest a file of a like name, which is other data.
-        if os.path.isabs(source.train) and not os.path.exists(source.train):  # noqa: PTH110, PTH117
-            rule = f"must still be where it was audited, got no {source.train}; put it back"
-            raise DataError(rule, argument="source")
         options = {"own_size": True} if own_size and self.summary["inputs"] == "image" else {}
         data = source.load_train(shown_only=shown_only, **options)
         # What cannot be decoded is still there.

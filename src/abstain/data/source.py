@@ -16,7 +16,7 @@ from abstain.data.features import are_numbers, is_feature_file, name_of
 from abstain.data.forms import divided, fitting, with_absolute_paths
 from abstain.data.loading import load, splits
 from abstain.data.readers.builtin import BUILTIN
-from abstain.errors import AbstainError
+from abstain.errors import AbstainError, DataError
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,13 @@ class Source:
         Args:
             **options: More of `abstain.data.load`.
         """
-        return load(self.train, **{**self.options, **options})
+        train = self.train
+        # `load` would suggest a file of a like name, which is other data than was used before.
+        if isinstance(train, str) and os.path.isabs(train) and not os.path.exists(train):  # noqa: PTH110, PTH117
+            raise DataError(
+                f"must still be where it was, got no {train}; put it back", argument="source"
+            )
+        return load(train, **{**self.options, **options})
 
     def with_options(self, **options: Any) -> "Source":  # noqa: ANN401
         """Add options."""
