@@ -132,10 +132,9 @@ class AuditFolder:
             return parquet.read_table(self.folder / name)
         except (OSError, ValueError) as error:  # Arrow's own errors are of these kinds
             anew = f"abstain audit --resume {quote(str(self.folder))} writes it anew"
-            if not (self.folder / "run.json").exists():
-                anew = "put it back from a copy"
-            why = f"must be whole, got a damaged {name} ({error}); {anew}"
-            raise AbstainError(f"{self.folder} {why}") from error
+            anew = anew if (self.folder / "run.json").exists() else "put it back from a copy"
+            why = f"{self.folder} must be whole, got a damaged {name} ({error}); {anew}"
+            raise AbstainError(why) from error
 
     @cached_property
     def ids(self) -> list[str]:
