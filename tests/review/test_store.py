@@ -72,6 +72,28 @@ def test_a_request_that_is_sent_again_is_taken_once(store):
     assert len(store.decisions.entries) == 1
 
 
+def test_the_name_of_a_request_stands_for_no_other(store):
+    decide(store, "1", CAT, request="a")
+    store.take_note("1", "ears", who="ann", request="n")
+    decide(store, "2", CAT, request="b")
+    store.undo(3, who="ann", request="u")
+    last = store.decisions.last
+    for again in (
+        lambda: decide(store, "2", CAT, request="a"),
+        lambda: decide(store, "1", Answer("drop"), request="a"),
+        lambda: decide(store, "1", CAT, request="u"),
+        lambda: store.take_note("1", "tail", who="ann", request="n"),
+        lambda: store.take_note("1", "ears", who="ann", request="a"),
+        lambda: store.undo(1, who="ann", request="u"),
+        lambda: store.undo(1, who="ann", request="a"),
+    ):
+        with pytest.raises(AbstainError, match="request must have a name of its own"):
+            again()
+    assert store.take_note("1", "ears", who="ann", request="n")[0].seq == 2
+    assert store.undo(3, who="ann", request="u")[0].seq == 4
+    assert store.decisions.last == last
+
+
 def test_many_decisions_are_taken_together_or_not_at_all(store):
     with pytest.raises(AttributeError):
         store.decide({"1": CAT, "2": "no answer"}, who="ann", mode="fix", request="r")

@@ -244,11 +244,12 @@ class Session(Items):
             versions: By row, which version of a sample was looked at, as `item` named it.
         """
         unseen_by = who if mode == "second" else None
-        if before := self.store.taken(request):  # its file may be another by now
+        by_id = {self.ids[row]: answer for row, answer in answers.items()}
+        if before := self.store.taken(request, by_id):  # its file may be another by now
             return self._after(before, unseen_by)
         marks = self._marks(answers, versions or {})
         entries = self.store.decide(
-            {self.ids[row]: answer for row, answer in answers.items()},
+            by_id,
             who=who,
             mode=mode,
             request=request,

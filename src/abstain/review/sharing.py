@@ -5,6 +5,7 @@ The log is what holds; the file is made from it. Answers that others put into th
 has.
 """
 
+from hashlib import sha256
 from pathlib import Path
 
 from abstain.auditing.answers import Answers
@@ -31,7 +32,9 @@ def share(store: Store, folder: Path) -> None:
         if shared.get(id_) != answer.text and store.decisions.answer(id_) != answer
     }
     if new:
-        store.decide(new, who="file", mode="file", request=f"file-{store.decisions.last}")
+        told = sha256(repr(sorted(new.items())).encode("utf-8", "surrogateescape")).hexdigest()
+        name = f"file-{store.decisions.last}-{told[:16]}"
+        store.decide(new, who="file", mode="file", request=name)
     store.refresh()
     answers = store.decisions.answers
     texts = {id_: answer.text for id_, answer in answers.items()}

@@ -8,7 +8,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,8 +222,8 @@ class Store:
         """
         with self._lock:
             with self._writing():
-                if not self._known(request):
-                    self._refresh()  # nobody else appends now: `before` is what holds
+                # Nobody else appends now: what is known is what holds.
+                if not self._known(request, lambda x: _decide(x, answers)):
                     for id_, answer in answers.items():
                         before = self.decisions.answer(id_)
                         took = (seconds or {}).get(id_)
@@ -239,8 +239,8 @@ class Store:
         """Append a note on a label; its decision stays."""
         with self._lock:
             with self._writing():
-                if not self._known(request):
-                    self._refresh()  # nobody else appends now: `before` is what holds
+                # Nobody else appends now: what is known is what holds.
+                if not self._known(request, lambda x: _notes(x) == [(id_, note)]):
                     now = self.decisions.answer(id_)
                     self._append(who, "note", id_, now, now, note, None, request)
             self._refresh()
@@ -257,8 +257,8 @@ class Store:
         """
         with self._lock:
             with self._writing():
-                if not self._known(request):
-                    self._refresh()  # nobody else appends now: `before` is what holds
+                # Nobody else appends now: what is known is what holds.
+                if not self._known(request, lambda x: {y.undoes for y in x} <= {*seqs}):
                     held = [self.decisions.entries[x] for x in seqs if self.decisions.can_undo(x)]
                     if not held or len({entry.id for entry in held}) < len(held):
                         raise AbstainError(
@@ -278,15 +278,26 @@ class Store:
         left = self.decisions.standing(entry.id, undone)
         return None if left is None else left.after
 
-    def taken(self, request: str) -> list[Entry]:
-        """The entries of a request that was taken already; none of any other."""
+    def taken(self, request: str, answers: Mapping[str, Answer]) -> list[Entry]:
+        """The entries of a request that was taken already; none of any other.
+
+        Args:
+            request: As in `decide`.
+            answers: By id, as in `decide`: an error if others were sent under this name.
+        """
         with self._lock:
-            self._refresh()
+            self._known(request, lambda x: _decide(x, answers))
             return self._of(request)
 
-    def _known(self, request: str) -> bool:
-        found = self._connection.execute("SELECT 1 FROM log WHERE request=?", (request,))
-        return found.fetchone() is not None
+    def _known(self, request: str, is_it: Callable[[Sequence[Entry]], bool]) -> bool:
+        """Whether a request was taken already; an error if that was another of its name."""
+        self._refresh()
+        before = self._of(request)
+        if before and not is_it(before):
+            raise AbstainError(
+                "must have a name of its own, got that of another", argument="request"
+            )
+        return bool(before)
 
     def _of(self, request: str) -> list[Entry]:
         rows = self._connection.execute(
@@ -340,6 +351,16 @@ class Store:
         with self._lock, self._writing():
             self._connection.execute("DELETE FROM shared")
             self._connection.executemany("INSERT INTO shared VALUES (?, ?)", answers.items())
+
+
+def _decide(entries: Sequence[Entry], answers: Mapping[str, Answer]) -> bool:
+    """Whether entries are these decisions."""
+    are_answers = all(x.mode != "note" and x.undoes is None for x in entries)
+    return are_answers and {x.id: x.after for x in entries} == dict(answers)
+
+
+def _notes(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    return [(x.id, x.note) for x in entries if x.mode == "note"]
 
 
 def _statements(text: str) -> list[str]:
