@@ -197,6 +197,8 @@ def test_ctrl_c_waits_for_no_request_that_never_ends(texts):
             client.sendall(half.replace(b"%d", str(port).encode()))
         httpx.get(f"http://127.0.0.1:{port}/api/about")  # it has seen them
         server.send_signal(signal.SIGINT)
-        _, errors = server.communicate(timeout=20)
+        said, errors = server.communicate(timeout=20)
     assert server.returncode == 0
     assert errors == ""
+    again = f"abstain review {texts} --port {port} --no-browser"
+    assert said.splitlines()[-1] == f"0 decisions are saved. Go on with: {again}"

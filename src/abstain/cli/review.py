@@ -1,5 +1,6 @@
 """`abstain review`: a page on which a person goes through the labels of an audit."""
 
+import shlex
 import socket
 import sys
 import threading
@@ -57,6 +58,7 @@ def review(
         server_of,
     )
     from abstain.review.session import Session
+    from abstain.support.wording import many
 
     if host not in LOOPBACK and token is None:
         raise AbstainError(
@@ -84,6 +86,14 @@ def review(
                 threading.Timer(0.5, webbrowser.open, [address]).start()
             with suppress(KeyboardInterrupt):
                 server.run(sockets=[listening])
+            saved = many(len(session.store.decisions.answers), "decision is", "decisions are")
+            words = ["abstain", "review", str(audit)]
+            words += [] if port is None else ["--port", str(port)]
+            words += [] if host == "127.0.0.1" else ["--host", host]
+            words += [] if token is None else ["--token", token]
+            words += ["--no-browser"] * no_browser + ["--verify"] * verify
+            line = f"{saved} saved. Go on with: {shlex.join(words)}"
+            console.print(line, soft_wrap=True, markup=False)
         finally:
             session.close()
 
