@@ -22,7 +22,19 @@ from review_client import decide, upcoming
 @pytest.mark.parametrize("path", ["/", "/api/about", "/static/page.js"])
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8700", "127.0.0.1.evil.example", "", "[::1", "127.0.0.1]"],
+    [
+        "evil.example",
+        "evil.example:8700",
+        "127.0.0.1.evil.example",
+        "127.0.0.1:8700.evil.example",
+        "127.0.0.1:8700@evil.example",
+        "evil.example@127.0.0.1:8700",
+        "127.0.0.1:8700/evil.example",
+        "127.0.0.1:",
+        "",
+        "[::1",
+        "127.0.0.1]",
+    ],
 )
 def test_another_name_for_this_machine_is_refused(photos, page, path, host):
     with page(photos) as client:

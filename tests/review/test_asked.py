@@ -18,7 +18,28 @@ def test_only_a_text_is_a_name(photos, page, who):
         assert "must be a name" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("row", [True, False, [0], {"row": 0}, 0.0, None, -1, 10**9, "²", ""])
+@pytest.mark.parametrize(
+    "who", ["\u200b", "an\u200bn", "\u202enna", "ann\u2066", "ann\0", "\u3164", "\u200d", "\u0301"]
+)
+def test_a_name_is_seen_as_it_was_typed(photos, page, who):
+    with page(photos) as client:
+        body = {"answers": [{"row": 0, "kind": "drop"}], "who": who, "request": "r"}
+        answer = client.post("/api/decide", json=body)
+        assert answer.status_code == 400
+        assert "must be a name" in answer.json()["error"]
+        assert client.get("/api/next", params={"who": who}).status_code == 400
+        assert client.get("/api/log").json()["entries"] == []
+
+
+@pytest.mark.parametrize("who", ["Zoë Čapková", "李雷", "می‌خواهم", "guest 3", "👩‍🔬", "O’Neil"])
+def test_names_of_all_scripts_are_taken(photos, page, who):
+    with page(photos) as client:
+        assert decide(client, 0, "dark", who=who)[0]["who"] == who
+
+
+@pytest.mark.parametrize(
+    "row", [True, False, [0], {"row": 0}, 0.0, None, -1, 10**9, "²", "٣", "3", ""]
+)
 def test_only_a_whole_number_is_a_row(photos, page, row):
     with page(photos) as client:
         body = {"answers": [{"row": row, "kind": "drop"}], "who": "ann", "request": "r"}
@@ -42,6 +63,7 @@ def test_json_that_python_cannot_read_is_refused(photos, page, content):
         {"row": "9" * 5000},
         {"row": "0", "side": "9" * 5000},
         {"row": "0", "side": "²"},
+        {"row": "٣"},
     ],
 )
 def test_numbers_of_thousands_of_digits_are_refused(photos, page, asked):

@@ -30,6 +30,7 @@ from abstain.review.asked import (
     number_of,
     numbers_of,
     person_of,
+    row_in,
     row_of,
     text_of,
 )
@@ -94,7 +95,7 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
         who, count = person_of(asked.get("who")), min(number_of(asked, "count", 8), _MOST_ITEMS)
         without = numbers_of(asked, "without")
         if asked.get("like"):
-            row, given = row_of(session, asked.get("like")), class_of(session, asked, "of")
+            row, given = row_in(session, asked, "like"), class_of(session, asked, "of")
             found = await run_in_threadpool(session.like, row, who, count, given)
         elif asked.get("mode") == "verify":
             found = await run_in_threadpool(session.to_verify, who, count, without)
@@ -108,16 +109,16 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
 
     async def item(request: Request) -> Response:
         asked = request.query_params
-        row, unseen_by = row_of(session, asked.get("row")), _unseen_by(asked)
+        row, unseen_by = row_in(session, asked), _unseen_by(asked)
         return JSONResponse(await run_in_threadpool(session.item, row, unseen_by=unseen_by))
 
     async def near(request: Request) -> Response:
-        row = row_of(session, request.query_params.get("row"))
+        row = row_in(session, request.query_params)
         return JSONResponse(await run_in_threadpool(session.near, row, 4))
 
     async def picture(request: Request) -> Response:
         asked = request.query_params
-        row, side = row_of(session, asked.get("row")), number_of(asked, "side", 640)
+        row, side = row_in(session, asked), number_of(asked, "side", 640)
         try:
             content, kind = await run_in_threadpool(session.shown.picture, row, side)
         except (DataError, OSError) as error:

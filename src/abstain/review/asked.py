@@ -5,6 +5,7 @@ audit or a name a person's, and its messages are not in the form of the others.
 """
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NamedTuple
@@ -22,6 +23,10 @@ LONGEST_NOTE = 4_000
 _LONGEST_BODY = 1_000_000
 _DIGITS = 12
 _DAY = 86_400.0  # seconds
+_HIDDEN = ("Cc", "Cf", "Co", "Cn")
+"""Characters that steer text, or that no font has: names would look alike, or other than typed."""
+_JOINERS = "\u200c\u200d"  # by which Persian, Hindi and others are written
+_BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols that show nothing
 _MODES = ("fix", "verify", "verify-seen", "second", "settle")
 
 
@@ -48,11 +53,17 @@ async def body_of(request: Request) -> dict[str, Any]:
 
 
 def row_of(session: Session, value: object) -> int:
-    """The row of a label: a number in what is sent, digits in an address."""
-    number = _whole(value) if isinstance(value, str) else value
-    if type(number) is not int or not 0 <= number < len(session.ids):
-        raise AbstainError(f"must be that of a label, got {_brief(value)}", argument="row")
-    return number
+    """The row of a label, a number in what is sent."""
+    if type(value) is not int or not 0 <= value < len(session.ids):
+        raise AbstainError(f"must be the number of a label, got {_brief(value)}", argument="row")
+    return value
+
+
+def row_in(session: Session, asked: Mapping[str, str], name: str = "row") -> int:
+    """The row of a label, digits in an address."""
+    text = asked.get(name, "")
+    number = _whole(text)
+    return row_of(session, text if number is None else number)
 
 
 def number_of(asked: Mapping[str, str], name: str, default: int) -> int:
@@ -104,7 +115,19 @@ def person_of(value: object) -> str:
     name = " ".join(value.split()) if isinstance(value, str) else ""
     if not name or len(name) > LONGEST_NAME or name == "file":
         raise AbstainError("must be a name", argument="who", remedy="enter yours")
-    return name.encode("utf-8", "replace").decode()
+    name = name.encode("utf-8", "replace").decode()
+    kinds = {c: unicodedata.category(c) for c in name}
+    if hidden := [c for c, kind in kinds.items() if kind in _HIDDEN and c not in _JOINERS]:
+        raise AbstainError(
+            f"must be a name without characters that are not seen, got U+{ord(hidden[0]):04X}",
+            argument="who",
+            remedy="type it anew",
+        )
+    if not any(kind[0] in "LNPS" and c not in _BLANKS for c, kind in kinds.items()):
+        raise AbstainError(
+            "must be a name that is seen, got blanks", argument="who", remedy="type it anew"
+        )
+    return name
 
 
 def mode_of(body: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -191,7 +214,8 @@ def _share(asked: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+    return int(text) if is_number else None
 
 
 def _brief(value: object) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -15,6 +16,8 @@ from abstain.review.serving import LOOPBACK
 COOKIE = "abstain-review"
 REVIEW = "abstain-review"
 """The header in which a page names the review that it shows."""
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:[0-9]{1,5})?", re.ASCII)
+"""A name or an address, with a port or without."""
 _LED_ON = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Review</title>'
     '<meta http-equiv="refresh" content="0;url=/"><a href="/">To the review</a></html>'
@@ -119,6 +122,8 @@ def is_known_host(host: str, *, anywhere: bool) -> bool:
     >>> is_known_host("evil.example:8700", anywhere=False)
     False
     """
+    if not _HOST.fullmatch(host):
+        return False
     name = _split(f"//{host}").hostname or ""
     if name in LOOPBACK:
         return True
