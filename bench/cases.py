@@ -287,11 +287,13 @@ def make(case, options):
     from abstain.data import load
 
     inputs, given, true = read_set(case.name, options.data_dir)
-    recipe = Recipe.of("auto").until_settled()
+    recipe = Recipe.of("auto").plan().until_settled()
     if case.features == "network":
         photos = read_photos(case.name, options.data_dir)
         given = labels_of(case, given, true, photos.reshape(len(photos), -1).astype(np.float32))
-        kept = ledger_of(load((photos, given)), Recipe.of("auto", epochs=EPOCHS).until_settled())
+        kept = ledger_of(
+            load((photos, given)), Recipe.of("auto", epochs=EPOCHS).plan().until_settled()
+        )
         kept |= cross_validated(given, by_network(photos, given, Recipe.of("nll", epochs=EPOCHS)))
     else:
         features = features_of(case.name, inputs, case.features, options.wordllama)

@@ -107,7 +107,7 @@ def confused(name, options):
     rng = np.random.default_rng(0)
     given = np.where((true == 0) & (rng.random(len(true)) < CONFUSED), 1, true)
     features = features_of(name, inputs, "all", options.wordllama)
-    kept = ledger_of((features, given), Recipe.of("auto").until_settled())
+    kept = ledger_of((features, given), Recipe.of("auto").plan().until_settled())
     return evidence_of(kept), given, true
 
 
@@ -169,7 +169,7 @@ def retrained(case, options):
     features = features_of(case.name, inputs, case.features, options.wordllama)
     given = labels_of(case, given, true, features)
     num_classes = int(max(given.max(), true.max())) + 1
-    recipe, learnt = Recipe.of("auto").until_settled(), left_out(source_of(case.name))
+    recipe, learnt = Recipe.of("auto").plan().until_settled(), left_out(source_of(case.name))
     first = evidence_of(ledger_of((features, given), recipe))
     worst = judge(first, given, num_classes, learnt=learnt).order[:CORRECTED]
     corrected = given.copy()

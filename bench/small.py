@@ -158,7 +158,7 @@ def timed(make, *arguments):
 
 def by_training(rows, given):
     """Evidence of a training, and the share of its epochs that agreed with each label."""
-    trained = train((rows, given), Recipe.of("auto").until_settled())
+    trained = train((rows, given), Recipe.of("auto").plan().until_settled())
     ledger = trained.ledger.cpu()
     return evidence_from_ledger(ledger, given, trained.held_out), 1 - (ledger.wrong / ledger.visits)
 

@@ -25,6 +25,8 @@ from verdict_tables import (
     table,
 )
 
+from abstain.scores import curve
+
 PAGE, README = ROOT / "docs/audit-bench.md", ROOT / "README.md"
 MARKS = "<!-- real errors: bench/verdict.py -->\n", "<!-- end -->\n"
 """Marks in the README: the text between them is made here."""
@@ -36,7 +38,7 @@ def intro(rows, learnt):
 A *case* is a data set, the features that a model sees of it, and the labels it is given. There are {len(rows)} cases: {len(real)} with real errors, made by people, crowds or rules, and {len(rows) - len(real)} whose true labels have planted errors or none. Features are all columns, the main 64 or 16 components, TF-IDF of texts, or a network learns its own. Texts are mean word vectors of WordLlama. At most 5,000 labels of a set are used.
 
 - **Sources left out.** Every case is judged by numbers learnt without its source. All variants of a source leave together, and so do sets that share inputs or annotators: {"; ".join(together)}. There are {len({x["source"] for x in rows})} sources, {len({x["source"] for x in real})} of them with real errors. Cases of one source are alike, so means in which every source weighs the same stand beside means over cases.
-- **Numbers.** {len(learnt)} were learnt: {", ".join(f"{name} {value:g}" for name, value in learnt.items())} (from all sources; [without one of them](#what-each-learnt-number-does) they differ). Five choices were made by hand, with these sets in view: the floor of 0.01 in the evidence, the floor of 0.05 in `memorised`, which features went into the mapping (the evidence, and how far the model memorised its labels), and the P(wrong) of 0.1 and 0.5 between which a label is counted for the flags. So the choice of the features is not left out. The ballast of 300 answers, its share of 0.3 in small sets, and the factor of 4 for the share of a pair follow from the bound on what one answer may do, and were not fitted to any figure.
+- **Numbers.** {len(learnt)} were learnt: {", ".join(f"{name} {value:g}" for name, value in learnt.items())} (from all sources; [without one of them](#what-each-learnt-number-does) they differ). Five choices were made by hand, with these sets in view: the floor of 0.01 in the evidence, the floor of 0.05 in `memorised`, which features went into the mapping (the evidence, and how far the model memorised its labels), and the P(wrong) of 0.1 and 0.5 between which a label is counted for the flags. So the choice of the features is not left out. The ballast of {curve.BALLAST} answers was chosen among 100, 150, 200 and 300 with real cases in view; its share of 0.3 in small sets and the factor of 4 for the share of a pair bound what one answer may do, and were not fitted to any figure.
 - **abstain, one training**: the evidence of one training as `abstain.audit` makes it. **abstain, on the probabilities**: the same mapping on out-of-sample probabilities, which is `audit(probabilities=…)`.
 - **cleanlab**: `find_label_issues`, `num_label_issues` and self-confidence, on 5-fold out-of-sample probabilities of logistic regression (of the network where the network learns its own features). **argmax ≠ given**: flags by the same probabilities. **evidence < 0**: flags every label that the one training disagreed with; nothing is learnt. **AUM**: the mean margin of logits over the same training; it only ranks.
 - Until labels are reviewed, P(wrong) falls with the evidence. So it ranks labels as raw evidence does, and the figures of both rankings are equal.

@@ -135,7 +135,6 @@ def figures():
             f"covers in about {after:.0%} of the real cases",
             f"in the mean 200 worst-first reviews find {kept['cases', 'real']['found']:.0f} wrong "
             f"labels on real errors, and {kept['cases', 'confused']['found']:.0f} where",
-            f"One answer in {WORDS[round(1 / curve.SLIPS)]} is assumed to be a slip",
             f"have {min(sizes)} to {max(sizes):,} samples",
             f"({answers_in['seconds']:.1f} s for 10⁵ labels)",
             f"**Evidence of small sets.** Sets of up to {out_of_sample.SMALL:,} samples",

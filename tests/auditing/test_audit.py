@@ -30,7 +30,7 @@ def test_the_verdict_finds_planted_errors(planted):
     found = planted.detection
     assert found.auroc > 0.98
     assert found.average_precision > 0.9
-    assert found.precision > 0.8
+    assert found.precision > 0.75
     assert found.recall > 0.8
     assert planted.noise_rate.low <= found.rate <= planted.noise_rate.high
     assert planted.planted[planted.order[:100]].mean() > 0.95

@@ -42,10 +42,8 @@ def best_deviation(odds, answers, weight=1.0):
 
     def pull(deviation):
         p = expit(LINE + deviation)
-        q, before = 0.98 * p + 0.02 * (1 - p), 0.98 * expected + 0.02 * (1 - expected)
-        beyond = answers[1] - (count - instead) * q - instead * before
-        moved = 0.96 * p * (1 - p) / (q * (1 - q))  # how log P(answer) moves, over y − q
-        return moved * beyond + ballast * (expected - p) - prior @ deviation
+        beyond = answers[1] - (count - instead) * p - instead * expected
+        return beyond + ballast * (expected - p) - prior @ deviation
 
     found = least_squares(pull, np.zeros(len(NODES)), xtol=1e-12, ftol=1e-12, gtol=1e-12).x
     assert np.abs(pull(found)).max() < 1e-6
@@ -58,7 +56,7 @@ def limit_of(odds, beyond):
     labels = np.bincount(at_node(odds), minlength=len(NODES)) / len(odds)
     rises = np.linspace(0, 20, 200_001)
     rates = sum(n * (expit(z + rises) - expit(z)) for n, z in zip(labels, LINE, strict=True))
-    return rises[np.searchsorted(rates, beyond)] if beyond > 0 else 0.0
+    return rises[min(np.searchsorted(rates, beyond), len(rises) - 1)] if beyond > 0 else 0.0
 
 
 def test_the_prior_is_a_random_walk_from_a_random_level():
@@ -87,9 +85,9 @@ def test_of_one_pair_the_deviation_is_the_posterior_mode(seed, count):
     np.testing.assert_allclose(found[0], limited, atol=5e-3)
 
 
-@pytest.mark.parametrize(("of_the_pair", "weight"), [(100, 0.25), (300, 0.5), (900, 1.0)])
+@pytest.mark.parametrize(("of_the_pair", "weight"), [(100, 0.25), (250, 0.5), (900, 1.0)])
 def test_of_a_pair_its_own_answers_count_more_than_others(of_the_pair, weight):
-    """Four times its share, and what all others tell of it (0.03 here), as a power of two."""
+    """Four times its share, and what all others tell of it (0.1 here), as a power of two."""
     odds, _, rows, _ = labels_of(3, answers=200)
     pair = np.random.default_rng(0).permutation(
         np.repeat([7, 8], [of_the_pair, 3000 - of_the_pair])
@@ -108,11 +106,10 @@ def test_of_a_pair_its_own_answers_count_more_than_others(of_the_pair, weight):
 def test_the_uncertainty_is_that_of_the_answers_without_ballast():
     odds, pair, rows, wrong = labels_of(5, pairs=1)
     found = fit_curve(LEARNT, 0.0, odds, pair, rows, wrong)
-    q = 0.02 + 0.96 * expit(LINE + found.untied)
-    steep = 0.96 * expit(LINE + found.untied) * expit(-LINE - found.untied)
+    p = expit(LINE + found.untied)
     count = np.bincount(at_node(odds[rows]), minlength=len(NODES)).astype(float)
     count /= 1 + LEARNT.class_spread**2 / 4 * count
-    knows = np.diag(count * steep**2 / (q * (1 - q)))
+    knows = np.diag(count * p * (1 - p))
     whole = np.linalg.inv(precision(LEARNT.level_spread, LEARNT.wander) + knows)
     np.testing.assert_allclose(found.covariance, whole, rtol=1e-5)
 
@@ -127,7 +124,7 @@ def test_without_reviews_the_curve_is_the_line_that_was_learnt():
 
 
 def test_the_expected_rate_moves_by_what_was_found_beyond_expectation_over_the_ballast():
-    """Slips aside: without doubt about the answers the two would be equal."""
+    """But for the prior, which holds the deviation back, the two would be equal."""
     odds, pair, _, _ = labels_of(1, pairs=1)
     rng = np.random.default_rng(0)
     rows = rng.permutation(len(odds))[:40]

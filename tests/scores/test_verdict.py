@@ -124,8 +124,8 @@ def test_one_typing_error_does_not_turn_the_verdict_over(classes):
     before = judge(evidence, given, classes)
     best = int(np.argmax(evidence.log_odds))
     after = judge(evidence, given, classes, {best: int(rival[best])})
-    assert 0 < after.rate.value - before.rate.value < 0.005
-    assert abs(after.is_label_issue.mean() - before.is_label_issue.mean()) < 0.01
+    assert 0 < after.rate.value - before.rate.value < 0.015
+    assert abs(after.is_label_issue.mean() - before.is_label_issue.mean()) < 0.03
 
 
 def test_the_transition_counts_wrong_labels_for_their_rivals():

@@ -16,7 +16,8 @@ a random sample. An answer must never work backwards, nor one slip turn a verdic
   place. Then the posterior mode rises everywhere with an answer "wrong", and falls with "right".
 - There is a *ballast* of answers that are as expected, spread as the labels are. An answer takes
   the place of one around it. So the expected rate moves by (found − expected) / ballast, and by one
-  answer hardly more than 1 / ballast, until there are more answers than that.
+  answer hardly more than 1 / ballast, until there are more answers than that. A larger ballast
+  would make single answers weigh less, and the rate lag behind many: docs/audit-bench.md.
 - If fewer labels were found wrong than expected, no label becomes more doubtful than before.
 
 The uncertainty is that of the deviation without ballast or limit: answers narrow it at once.
@@ -42,11 +43,9 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 STEP = 0.25
 NODES: Doubles = np.arange(-19, 20, dtype=np.float64) * STEP
 """The evidence at which the deviation is known; between them it is a straight line."""
-BALLAST = 300
+BALLAST = 100
 """Answers after which a set of labels is judged by its answers alone."""
 _BALLAST_SHARE = 0.3  # and never more than this share of the labels
-SLIPS = 0.02
-_LEAST = 1e-9  # a probability whose log is still finite
 _STEPS, _CONVERGED, _NO_LIMIT = 100, 1e-7, 20.0
 
 
@@ -189,8 +188,8 @@ def fit_curve(
     beyond = float((wrong - expit(learnt.line(memorised, evidence[rows].astype(np.float64)))).sum())
     deviations = _mode(line, heard, of_row[:, None] * ballast, prior)
     untied = _mode(line, of_all, blank[None], prior)
-    knows = of_all.sum((0, 1)) * _information(expit(line + untied[0]))
-    of_pairs = (answers.sum(0) * _information(expit(line + deviations))).sum(1)
+    knows = of_all.sum((0, 1)) * _spread(line + untied[0])
+    of_pairs = (answers.sum(0) * _spread(line + deviations)).sum(1)
     return Curve(
         learnt=learnt,
         memorised=memorised,
@@ -257,14 +256,10 @@ def _mode(line: Doubles, answers: Doubles, ballast: Doubles, prior: Doubles) -> 
     mode = np.zeros_like(count)
     for _ in range(_STEPS):  # Newton's, by steps of at most 1
         p = expit(line + mode)
-        q, moves = _answered(p), p * (1 - p)
         # An answer in place of an expected one pulls by how far it is from that, however far the
         # deviation has gone; further ones pull by how far they are from the deviation.
-        beyond = wrong - (count - instead) * q - instead * _answered(expected)
-        steep = (1 - 2 * SLIPS) * moves / (q * (1 - q))
-        bends = -steep * (1 - 2 * p - steep * (1 - 2 * q)) * beyond
-        knows = (count - instead) * _information(p) + ballast * moves + np.maximum(bends, 0)
-        pull = steep * beyond + ballast * (expected - p)
+        pull = wrong - (count - instead) * p - instead * expected + ballast * (expected - p)
+        knows = (count - instead + ballast) * p * (1 - p)
         step = _solve(np.diag(prior) + knows, np.diag(prior, 1), pull - mode @ prior)
         largest = np.abs(step).max(1, keepdims=True)
         mode += step / np.maximum(largest, 1)
@@ -274,16 +269,9 @@ def _mode(line: Doubles, answers: Doubles, ballast: Doubles, prior: Doubles) -> 
     return found
 
 
-def _answered(p: Doubles) -> Doubles:
-    """P(an answer is "wrong"): reviewers slip too."""
-    return np.asarray(SLIPS + (1 - 2 * SLIPS) * p)
-
-
-def _information(p: Doubles) -> Doubles:
-    """Expected information of an answer on log odds (Fisher's)."""
-    q = _answered(p)
-    found: Doubles = ((1 - 2 * SLIPS) * p * (1 - p)) ** 2 / (q * (1 - q))
-    return found
+def _spread(log_odds: Doubles) -> Doubles:
+    """p (1 − p): variance of an answer, and its information on the log odds."""
+    return np.asarray(expit(log_odds) * expit(-log_odds))
 
 
 def _solve(diagonal: Doubles, beside: Doubles, right: Doubles) -> Doubles:
