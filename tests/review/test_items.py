@@ -42,6 +42,21 @@ def test_a_second_opinion_is_blind_until_it_is_given(photos, page):
         assert "a secret of ann's" in [x["note"] for x in lines]
 
 
+def test_a_second_opinion_of_the_random_sample_is_as_blind_as_the_first(photos, page):
+    with page(photos) as client:
+        row = upcoming(client, who="ann", mode="verify")[0]["row"]
+        decide(client, row, "dark", who="ann", mode="verify")
+        (item,) = second(client)
+        assert item["blind"]
+        assert item["id"] == "sample 1"
+        assert not {"given", "proposed", "proposals", "wrong", "decided", "said"} & item.keys()
+        asked = {"row": row, "who": "bob", "by": "second"}
+        assert client.get("/api/near", params=asked).json() == []
+        assert "given" in client.get("/api/item", params={**asked, "revealed": 1}).json()
+        (skipped,) = decide(client, row, kind="skip", who="bob", mode="verify")
+        assert skipped["before"] is None
+
+
 def test_whoever_is_unsure_has_given_an_opinion(photos, page):
     with page(photos) as client:
         row = upcoming(client, who="ann")[0]["row"]

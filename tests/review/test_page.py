@@ -407,6 +407,13 @@ def test_verify_of_many_classes_has_a_search_box_in_one_order_for_all(browser, a
         another(page, before)
         assert [(x.mode, x.after.label) for x in log(animals, 1)] == [("verify", shown[1])]
         assert page.locator(listed).all_text_contents() == order
+        # The letters are keys again, and the key that leads to the box is not typed into it.
+        assert page.evaluate("document.activeElement.id") == "stage"
+        press(page, "u")
+        assert log(animals, 2)[1].after.kind == "unsure"
+        page.keyboard.press("/")
+        page.keyboard.press("/")
+        assert page.input_value("#blind-name") == ""
         assert page.evaluate("document.activeElement.id") == "blind-name"
 
 
@@ -421,6 +428,57 @@ def test_verify_says_what_counts_what_is_missing_and_why(browser, photos):
         assert page.text_content("#unseen-words") == "answers count until the rate is measured"
         assert page.text_content("#left") == "25"
         page.wait_for_selector("#uncounted:has-text('2 unsure and 1 dropped: no class was given')")
+
+
+def test_the_end_of_verify_leads_to_what_was_skipped(browser, photos):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.click("#mode-verify")
+        page.wait_for_selector("#moves >> text=Reveal")
+        press(page, "s")
+        rows = [row(page)]
+        page.wait_for_selector("#uncounted >> text=Look at 1 skipped")
+        while not page.locator("#single.empty").count():
+            before = row(page)
+            page.keyboard.press("1")
+            page.wait_for_selector(f'body:not([data-row="{before}"]), #single.empty')
+            rows.append(before)
+        page.wait_for_selector("#stage:has-text('1 of what was drawn at random was skipped')")
+        assert "is answered." not in page.text_content("#stage").partition("skipped")[0]
+        page.click("#stage >> text=Look at 1 skipped")
+        page.wait_for_selector("#single:not(.empty)")
+        assert page.text_content("#id") == "sample 1"
+        page.keyboard.press("1")
+        page.wait_for_selector("#stage:has-text('Nothing left here')")
+
+
+def test_a_second_opinion_of_the_sample_shows_and_keeps_nothing_led(browser, photos):
+    with serving(photos) as address:
+        with opened(browser, address) as page:
+            page.click("#mode-verify")
+            page.wait_for_selector("#moves >> text=Reveal")
+            press(page, "1")
+            log(photos, 1)
+        with opened(browser, address) as page:
+            page.evaluate("localStorage.setItem('who', 'bob')")
+            page.reload()
+            page.wait_for_selector("body[data-row]")
+            page.keyboard.press("f")
+            page.select_option("#filter-by", "second")
+            page.click("dialog .main")
+            page.wait_for_selector("#id:has-text('sample 1')")
+            assert not page.locator("#choices .given, #choices .proposed, #near *").count()
+            page.keyboard.press("k")  # there is nothing to keep
+            page.keyboard.press("2")
+            assert [x.mode for x in log(photos, 2)] == ["verify", "verify"]
+
+
+def test_the_grid_calls_a_label_without_a_proposal_in_doubt(browser, photos):
+    with serving(photos) as address, opened(browser, address) as page:
+        page.keyboard.press("g")
+        page.wait_for_selector(".tile")
+        for words in page.locator(".tile p").all_text_contents():
+            given, arrow, rest = words.partition(" → ")
+            assert not rest.startswith(given) if arrow else " in doubt " in words
 
 
 def test_a_table_shows_unusual_columns_first_with_points_in_a_line(browser, table):

@@ -63,7 +63,8 @@ def test_verifying_is_blind_and_measures_the_rate_as_the_audit_does(photos, page
             for item in items:
                 assert item["blind"]
                 assert not {"given", "proposed", "proposals", "wrong", "decided"} & item.keys()
-                assert item["id"] == f"sample {item['row']}"  # a path would name the class
+                # A path would name the class, and so may a row.
+                assert item["id"] == f"sample {answered + 1}"
                 decide(client, item["row"], true_label(ids[item["row"]]), mode="verify")
                 answered += 1
         status = settled(client)
@@ -76,6 +77,52 @@ def test_verifying_is_blind_and_measures_the_rate_as_the_audit_does(photos, page
     assert found.measured.value == pytest.approx(status["noise_rate"]["value"])
     assert found.measured.high == pytest.approx(status["noise_rate"]["high"])
     assert found.left_wrong.value == pytest.approx(status["left_wrong"]["value"])
+
+
+def test_what_was_skipped_comes_back_in_verify_when_all_else_is_answered(photos, page):
+    with page(photos) as client:
+        in_fix = upcoming(client)[0]["row"]
+        decide(client, in_fix, kind="skip")
+        first, second = (item["row"] for item in upcoming(client, mode="verify")[:2])
+        decide(client, first, kind="skip", mode="verify")
+        decide(client, second, "dark", mode="verify")
+        while items := upcoming(client, mode="verify", count=50):
+            for item in items:
+                decide(client, item["row"], "dark", mode="verify")
+        status = settled(client)
+        assert status["sample_skipped"] == status["verified"]["skipped"] == 2
+        assert status["halved_by"] is None
+        back = upcoming(client, mode="verify", state="skip")
+        assert {item["row"] for item in back} == {in_fix, first}
+        assert all(item["blind"] for item in back)
+        for item in back:
+            decide(client, item["row"], "dark", mode="verify")
+        assert settled(client)["sample_skipped"] == 0
+        assert upcoming(client, mode="verify", state="skip") == []
+
+
+def test_what_others_have_before_them_is_told_from_what_was_skipped(photos, page):
+    with page(photos) as client:
+        upcoming(client, who="ann", mode="verify", count=4)
+        for item in upcoming(client, who="bob", mode="verify", count=4):
+            decide(client, item["row"], "dark", who="bob", mode="verify")
+        settled(client)
+        status = client.get("/api/status", params={"who": "bob"}).json()
+        assert (status["verified"]["waiting"], status["verified"]["gaps"]) == (4, 4)
+        assert (status["sample_held"], status["sample_skipped"]) == (4, 0)
+        assert client.get("/api/status", params={"who": "ann"}).json()["sample_held"] == 0
+        client.post("/api/leave", json={"who": "ann", "visit": ""})
+        assert client.get("/api/status", params={"who": "bob"}).json()["sample_held"] == 0
+
+
+def test_samples_like_one_are_not_told_in_verify_until_it_is_answered(photos, page):
+    with page(photos) as client:
+        row = upcoming(client, mode="verify")[0]["row"]
+        asked = {"row": row, "who": "ann", "mode": "verify"}
+        assert client.get("/api/near", params=asked).json() == []
+        assert client.get("/api/near", params={**asked, "revealed": 1}).json()
+        decide(client, row, "dark", mode="verify")
+        assert client.get("/api/near", params=asked).json()
 
 
 def test_again_judges_as_an_audit_with_these_answers_would(photos, page):
@@ -177,4 +224,7 @@ def test_status_counts_the_labels_that_each_person_decided(photos, page):
         decide(client, three, kind="unsure", who="ann")  # says nothing
         status = settled(client)
         assert status["decided_by"] == {"bob": 2}
+        assert status["unsure_by"] == {"ann": 1}
+        # Of three classes, and not of the dropped one, it is known whether the label is wrong.
+        assert status["last"] == 2
         assert (status["decided"], status["unsure"], status["to_drop"]) == (2, 1, 1)

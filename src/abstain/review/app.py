@@ -86,8 +86,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             {**session.description(), "exports": offered(session.audit), "you": you}
         )
 
-    async def status(_: Request) -> Response:
-        found = await run_in_threadpool(session.status)
+    async def status(request: Request) -> Response:
+        found = await run_in_threadpool(session.status, request.query_params.get("who", ""))
         return JSONResponse({**found, "training": retraining.status()})
 
     async def upcoming(request: Request) -> Response:
@@ -98,7 +98,8 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
             row, given = row_in(session, asked, "like"), class_of(session, asked, "of")
             found = await run_in_threadpool(session.like, row, who, count, given)
         elif asked.get("mode") == "verify":
-            found = await run_in_threadpool(session.to_verify, who, count, without)
+            skipped = asked.get("state") == "skip"
+            found = await run_in_threadpool(session.to_verify, who, count, without, skipped=skipped)
         else:
             wanted = await run_in_threadpool(filter_of, session, asked, who)
             found = await run_in_threadpool(
@@ -110,10 +111,17 @@ def make_app(session: Session, *, token: str | None = None, you: str = "") -> St
     async def item(request: Request) -> Response:
         asked = request.query_params
         row, unseen_by = row_in(session, asked), _unseen_by(asked)
-        return JSONResponse(await run_in_threadpool(session.item, row, unseen_by=unseen_by))
+        revealed = "revealed" in asked
+        found = await run_in_threadpool(session.item, row, unseen_by=unseen_by, revealed=revealed)
+        return JSONResponse(found)
 
     async def near(request: Request) -> Response:
-        row = row_in(session, request.query_params)
+        asked = request.query_params
+        row = row_in(session, asked)
+        may_be_blind = asked.get("mode") == "verify" or asked.get("by") == "second"
+        hides = may_be_blind and "revealed" not in asked
+        if hides and session.is_blind(row, person_of(asked.get("who"))):
+            return JSONResponse([])  # they would name the class as given
         return JSONResponse(await run_in_threadpool(session.near, row, 4))
 
     async def picture(request: Request) -> Response:

@@ -25,7 +25,12 @@ class Items(Standing):
         self.queue.faults = self._faults.rows
 
     def item(
-        self, row: int, *, blind: bool = False, unseen_by: str | None = None
+        self,
+        row: int,
+        *,
+        blind: bool = False,
+        unseen_by: str | None = None,
+        revealed: bool = False,
     ) -> dict[str, Any]:
         """A label as the page shows it.
 
@@ -33,14 +38,20 @@ class Items(Standing):
             row: Of the label.
             blind: Without what is given, proposed and decided, for the random sample.
             unseen_by: Without what others decided and noted, for whoever gives a second opinion;
-                until this person has given it.
+                until this person has given it. Of a label of the random sample, whose second
+                answer may measure the rate, nothing at all.
+            revealed: Whether this person asked to be shown what is given and proposed.
         """
         id_, given = self.ids[row], int(self.queue.given[row])
         version = self.shown.same.version(row) if self.shown.kind == "image" else ""
-        if blind:
+        is_second = unseen_by is not None and self.is_blind(row, unseen_by)
+        if blind or (is_second and not revealed):
             shown = self.shown.content(row, given, None)
-            # Not its id: the path of an image names its class.
-            return {"row": row, "id": f"sample {row}", "version": version, "blind": True, **shown}
+            # Not its id: the path of an image names its class. Nor its row: sources are sorted.
+            name = f"sample {self.place(row)}"
+            note = self.store.decisions.note(id_, unseen_by) if unseen_by else ""
+            about = {"row": row, "id": name, "version": version, "blind": True, "note": note}
+            return {**about, **shown}
         decisions = self.store.decisions
         proposed, standing = self.queue.proposed(row), decisions.standing(id_)
         proposals = self.queue.proposals(row, PROPOSALS)

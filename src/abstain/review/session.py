@@ -19,7 +19,7 @@ from abstain.review.decisions import Answer, Entry, Mode
 from abstain.review.faults import WORDS
 from abstain.review.instructions import read_instructions
 from abstain.review.items import PROPOSALS, Items
-from abstain.review.queue import DECIDED, OPEN, STATES, Filter
+from abstain.review.queue import DECIDED, OPEN, SKIPPED, STATES, Filter
 from abstain.review.sharing import share
 from abstain.review.unchanged import check_unchanged
 from abstain.scores.sampling import Sample
@@ -125,10 +125,14 @@ class Session(Items):
             "trains": self.audit.summary["sources"]["train"] is not None,
         }
 
-    def status(self) -> dict[str, Any]:
-        """The figures that are always in sight."""
+    def status(self, who: str = "") -> dict[str, Any]:
+        """The figures that are always in sight of a person."""
+        more, counted = self._figures["halved_by"], self._figures["verified"]["counted"]
+        can_halve = more is not None and counted + more <= min(LARGEST_SAMPLE, len(self.ids))
         return {
             **self._figures,
+            **self._of_sample(who),
+            "halved_by": more if can_halve else None,
             **vars(self._ahead),
             "pays": self._ahead.pays,
             "decided": int(np.isin(self.queue.state, (DECIDED, STATES["drop"])).sum()),
@@ -178,32 +182,38 @@ class Session(Items):
             ids = [id_ for id_ in decisions.ids if person in decisions.by_person(id_)]
         return tuple(self.row[id_] for id_ in ids if id_ in self.row)
 
-    def to_verify(self, who: str, count: int, without: Sequence[int]) -> dict[str, Any]:
-        """The next labels of the random sample, in its order."""
+    def to_verify(
+        self, who: str, count: int, without: Sequence[int], *, skipped: bool = False
+    ) -> dict[str, Any]:
+        """The next labels of the random sample, in its order; or those of it that were skipped."""
+        state = SKIPPED if skipped else OPEN
         with self._lock:
             most = min(LARGEST_SAMPLE, len(self.ids))
             size = 0 if self._sample is None else len(self._sample.rows)
             while True:
-                rows = self._unanswered(who, count, without)
-                if len(rows) == count or size == most:
+                rows = self._unanswered(who, count, without, state)
+                if skipped or len(rows) == count or size == most:
                     break
                 size = min(size + _HANDED_OUT, most)
                 self._sample = self._drawn(size)
             self.queue.leases.take(rows, who)
-        return {"items": [self.item(row, blind=True) for row in rows], "left": most}
+            sample = self._sample
+            held = 0 if sample is None else self._held_by_others(sample.rows, who, state)
+        items = [self.item(row, blind=True) for row in rows]
+        return {"items": items, "left": most, "held": 0 if items else held}
 
     def _drawn(self, size: int) -> Sample:
         self.store.check_in_place()  # what is written would make a folder that was removed anew
         wrong = 1 - np.asarray(self.audit.weights.column("weight"))
         return self.audit.hand_out(self.ids, wrong, size)
 
-    def _unanswered(self, who: str, count: int, without: Sequence[int]) -> list[int]:
+    def _unanswered(self, who: str, count: int, without: Sequence[int], state: int) -> list[int]:
         if self._sample is None:
             return []
         free = (
             row
             for row in self._sample.rows.tolist()
-            if self.queue.state[row] == OPEN
+            if self.queue.state[row] == state
             and row not in without
             and not self.queue.leases.taken(row, who)
         )
@@ -243,7 +253,7 @@ class Session(Items):
             seconds: By row, for how long a sample was looked at.
             versions: By row, which version of a sample was looked at, as `item` named it.
         """
-        unseen_by = who if mode == "second" else None
+        unseen_by = who if mode in ("second", "verify") else None
         by_id = {self.ids[row]: answer for row, answer in answers.items()}
         if before := self.store.taken(request, by_id):  # its file may be another by now
             return self._after(before, unseen_by)

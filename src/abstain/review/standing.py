@@ -8,11 +8,14 @@ from collections import Counter
 from dataclasses import asdict
 from itertools import islice
 
+import numpy as np
+import numpy.typing as npt
+
 from abstain.auditing.answers import Answer
 from abstain.auditing.findings import Findings
 from abstain.auditing.folder import AuditFolder
 from abstain.review.decisions import Entry
-from abstain.review.queue import DECIDED, LAST, OPEN, STATES, Ahead, Queue
+from abstain.review.queue import DECIDED, LAST, OPEN, SKIPPED, STATES, Ahead, Queue
 from abstain.review.sharing import drawn_in, share
 from abstain.review.store import FILE, Store
 
@@ -37,6 +40,34 @@ class Standing:
         self._seen = 0
         self._take_in()
         self._compute(self._findings)
+
+    def place(self, row: int) -> int | None:
+        """The place of a label in the random sample, from 1; None for one that is not in it."""
+        found = () if self._sample is None else (self._sample.rows == row).nonzero()[0]
+        return int(found[0]) + 1 if len(found) else None
+
+    def is_blind(self, row: int, who: str) -> bool:
+        """Whether a person must not be told of a label: it is of the sample, and not answered."""
+        answered = self.store.decisions.has_answered(self.ids[row], who)
+        return not answered and self.place(row) is not None
+
+    def _of_sample(self, who: str) -> dict[str, int]:
+        """Count the labels of the sample that were skipped, and those that answers wait for."""
+        if self._sample is None:
+            return {"sample_skipped": 0, "sample_held": 0}
+        with self._lock:
+            rows = self._sample.rows
+            state = self.queue.state[rows]
+            answered = np.flatnonzero(~np.isin(state, (OPEN, SKIPPED)))
+            before = rows[: answered[-1] if len(answered) else 0]
+            return {
+                "sample_skipped": int((state == SKIPPED).sum()),
+                "sample_held": self._held_by_others(before, who, OPEN),
+            }
+
+    def _held_by_others(self, rows: npt.NDArray[np.int64], who: str, state: int) -> int:
+        waiting = rows[self.queue.state[rows] == state].tolist()
+        return sum(self.queue.leases.taken(row, who) for row in waiting)
 
     @property
     def findings(self) -> Findings:
@@ -83,7 +114,7 @@ class Standing:
                 drawn = {self.row[id_] for id_ in ids if id_ in self.row}
             self._people = {
                 "people": decisions.people,
-                "decided_by": self._decided_by(),
+                **self._done_by(),
                 "agreements": [asdict(x) for x in decisions.agreements()],
                 "disputes": len(decisions.disputes()),
                 "pairs": self.queue.pairs(),
@@ -94,21 +125,27 @@ class Standing:
         self._ahead: Ahead = self.queue.ahead(self._findings.verdict, newest)
         self._computed = seen
 
-    def _decided_by(self) -> dict[str, int]:
-        """Count the labels that each person decided, by the decisions in force."""
+    def _done_by(self) -> dict[str, dict[str, int]]:
+        """Count the labels that each person decided, and could not, by the decisions in force."""
         decisions = self.store.decisions
-        held = (decisions.standing(id_) for id_ in decisions.ids)
-        return Counter(x.who for x in held if x is not None and x.after and x.after.is_decision)
+        held = [x for id_ in decisions.ids if (x := decisions.standing(id_)) and x.after]
+        return {
+            "decided_by": Counter(x.who for x in held if x.after and x.after.is_decision),
+            "unsure_by": Counter(x.who for x in held if x.after and x.after.kind == "unsure"),
+        }
 
     def _newest(self) -> list[bool]:
-        """Whether each of the newest decisions, worst first, found a wrong label."""
+        """Whether each of the newest classes, worst first, found a wrong label.
+
+        Of a dropped sample nobody said that its label is wrong.
+        """
         decisions = self.store.decisions
         found = (
             self._is_wrong(entry)
             for entry in reversed(decisions.in_order())
             if entry.mode == "fix"
             and entry.after is not None
-            and entry.after.is_decision
+            and entry.after.kind == "label"
             and entry.seq not in decisions.undone
         )
         return list(islice(found, LAST))
@@ -116,4 +153,4 @@ class Standing:
     def _is_wrong(self, entry: Entry) -> bool:
         assert entry.after is not None
         given = self.classes[int(self.queue.given[self.row[entry.id]])]
-        return entry.after.kind == "drop" or entry.after.label != given
+        return entry.after.label != given

@@ -17,7 +17,8 @@ export async function decide(answers, { advance = true } = {}) {
   say("");
   const revealed = answers.some(({ item }) => item.revealed);
   const by = page.filter.by;
-  const mode = page.mode === "verify" ? (revealed ? "verify-seen" : "verify")
+  // A second opinion of a label of the random sample is as blind, and counts as one of Verify.
+  const mode = page.mode === "verify" || answers.some(({ item }) => item.blind) ? (revealed ? "verify-seen" : "verify")
     : by === "disputes" ? "settle" : by === "second" ? "second" : "fix";
   const decided = answers.map(({ item, kind, label }) => {
     item.before = item.decided;

@@ -46,16 +46,29 @@ function summary() {
 }
 
 // Figures come a moment after the last decision.
-export function renewSummary() { at("stage").querySelector(".summary")?.replaceWith(summary()); }
+let shown = null; // what the end page was made for
+const counts = () => JSON.stringify([page.status?.sample_skipped, page.status?.skipped, page.status?.unsure]);
+export function renewSummary() {
+  const old = at("stage").querySelector(".summary");
+  if (old && shown.counts !== counts()) nothing(shown.held); else old?.replaceWith(summary());
+}
+
+const verifying = () => page.mode === "verify" && page.filter.state !== "skip";
+const skippedInSample = () => (verifying() ? page.status?.sample_skipped ?? 0 : 0);
+export const lookAtSkipped = () => skippedInSample() > 0 && make("button", { onclick: () => setFilter({ state: "skip" }) }, `Look at ${count(skippedInSample())} skipped`);
 
 function why(held, passed) {
   if (held) return `Other people have the last ${count(held)} before them. What they leave comes back after ten minutes.`;
-  if (page.mode === "verify") return "All that was drawn at random is answered.";
+  const left = skippedInSample();
+  if (left) return `${count(left)} of what was drawn at random ${left === 1 ? "was" : "were"} skipped; all else is answered. Until then the interval takes ${left === 1 ? "it" : "them"} as wrong and as right.`;
+  if (verifying()) return "All that was drawn at random is answered.";
+  if (page.mode === "verify") return "No other skipped sample is left.";
   if (passed) return `You went past ${count(passed)} without deciding.`;
   return isFiltered() ? "No label that fits the filter is open." : "Every label is decided, unsure or skipped.";
 }
 
 export function nothing(held) {
+  shown = { held, counts: counts() };
   const status = page.status ?? {}, fix = page.mode === "fix";
   const passed = fix ? new Set(page.trail.filter((item) => !item.decided).map((item) => item.row)).size : 0;
   const look = (state, number, words) => fix && number > 0 && (page.filter.state ?? "open") !== state && make("button", { onclick: () => setFilter({ state }) }, `Look at ${count(number)} ${words}`);
@@ -63,6 +76,7 @@ export function nothing(held) {
     make("p", { class: "bar" },
       (held || passed > 0) && make("button", { class: "main", onclick: () => restart() }, held ? "Look again" : "Go back to them"),
       isFiltered() && make("button", { onclick: () => setFilter({}) }, "Remove the filter"),
+      lookAtSkipped(),
       look("unsure", status.unsure, "unsure"), look("skip", status.skipped, "skipped"),
       fix && !status.verified?.is_measured && make("button", { onclick: () => setMode("verify") }, "Verify a random sample")),
     summary(), make("h3", {}, "Export"), downloads());

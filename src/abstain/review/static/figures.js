@@ -3,13 +3,13 @@
 import { get } from "./server.js";
 import { count, fill, make } from "./sample.js";
 import { at, complain, hint, page } from "./state.js";
-import { renewSummary } from "./ends.js";
+import { lookAtSkipped, renewSummary } from "./ends.js";
 
 let asking = null;
 export async function watch() {
   clearTimeout(asking);
   asking = setTimeout(async () => {
-    try { figures(await get("status")); } catch (error) { complain(error); }
+    try { figures(await get("status", { who: page.who })); } catch (error) { complain(error); }
     if (page.status && (!page.status.up_to_date || page.status.training?.running)) watch();
   }, page.status ? 250 : 0);
 }
@@ -29,10 +29,12 @@ function bar(parts, total) {
 // Intervals are estimated from the labels alone, or measured on a random sample.
 const kind = (status) => `${status.verified.is_measured ? "measured" : "estimated"}, ${Math.round(100 * status.left_wrong.confidence)}%`;
 
+const answeredBy = (status) => (status.decided_by[page.who] ?? 0) + (status.unsure_by[page.who] ?? 0);
+
 function ofFix(status) {
   at("uncounted").textContent = "";
-  const mine = status.decided_by[page.who] ?? 0, total = status.decided + status.flagged;
-  bar([["mine", mine], ["team", status.decided - mine]], total);
+  const mine = answeredBy(status), all = status.decided + status.unsure;
+  bar([["mine", mine], ["team", Math.max(0, all - mine)]], all + status.flagged);
   at("left").textContent = count(status.flagged);
   at("left-words").textContent = "flagged left";
   at("unseen").textContent = range(status.left_wrong, whole);
@@ -48,14 +50,15 @@ function ofVerify(status) {
   at("unseen-words").textContent = isMeasured
     ? `wrong, measured on ${count(counted)} answers${status.halved_by ? `; ${count(status.halved_by)} more halve the interval` : ""}`
     : "answers count until the rate is measured";
-  at("uncounted").textContent = uncounted(status.verified);
+  fill(at("uncounted"), uncounted(status.verified, status.sample_held), " ", lookAtSkipped());
 }
 
 // Which answers do not count, and why: without this, 36 presses end at "0 of 30".
-function uncounted({ unsure, dropped, skipped, waiting, gaps }) {
+function uncounted({ unsure, dropped, skipped, waiting, gaps }, held) {
   const without = [[unsure, "unsure"], [dropped, "dropped"], [skipped, "skipped"]].filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`);
   const words = [];
-  if (waiting) words.push(`${answers(waiting)} ${waiting === 1 ? "waits" : "wait"} until ${gaps === 1 ? "a sample" : `${count(gaps)} samples`} before ${waiting === 1 ? "it" : "them"} ${gaps === 1 ? "has" : "have"} an answer: look at what was skipped.`);
+  if (waiting) words.push(`${answers(waiting)} ${waiting === 1 ? "waits" : "wait"} until ${gaps === 1 ? "a sample" : `${count(gaps)} samples`} before ${waiting === 1 ? "it" : "them"} ${gaps === 1 ? "has" : "have"} an answer.`);
+  if (waiting && held) words.push(`${held === gaps ? "" : `${count(held)} of these: `}before other people, and free again once they leave, or after ten minutes.`);
   if (without.length) words.push(`${without.join(" and ")}: no class was given, so the interval takes ${unsure + dropped + skipped === 1 ? "it" : "them"} as wrong and as right.`);
   return words.join(" ");
 }
@@ -73,8 +76,8 @@ function advice(status) {
 export function figures(status) {
   page.status = status;
   if (status.trouble && !page.unsaved.size) complain(status.trouble);
-  at("mine").textContent = count(status.decided_by[page.who] ?? 0);
-  at("decided").textContent = count(status.decided);
+  at("mine").textContent = count(answeredBy(status));
+  at("decided").textContent = count(status.decided + status.unsure);
   at("last").textContent = status.last ? `${status.last_wrong} of ${status.last}` : "–";
   if (page.mode === "verify") ofVerify(status); else ofFix(status);
   hint(advice(status));

@@ -17,7 +17,7 @@ export async function fillGrid(marked = []) {
   page.chosen.clear(); anchor = null;
   const found = await get("next", { ...asked(60), without: [...page.unsaved].join(",") }).catch(complain);
   if (!page.grid) return;
-  page.tiles = found?.items ?? [];
+  page.tiles = (found?.items ?? []).filter((item) => !item.blind); // these go one at a time, as in Verify
   page.tiles.forEach((item) => { item.since = performance.now(); });
   fill(at("tiles"), ...(page.tiles.length ? page.tiles.map(tile) : [nothingHere()]));
   bar(found?.left ?? 0);
@@ -35,7 +35,7 @@ function tile(item, place) {
   return make("div", { role: "option", tabindex: place ? -1 : 0, "aria-selected": "false", class: "tile", "data-row": item.row,
     onclick: (event) => { focus(event.currentTarget); choose(item.row, event.shiftKey); }, ondblclick: () => enlarge(item) },
     small(item, page.about, telling(item)),
-    make("p", {}, make("b", { class: "given" }, foreign(classes[item.given])), " → ", make("b", { class: "proposed" }, foreign(classes[item.proposed])), ` ${percent(item.wrong)}`));
+    make("p", {}, make("b", { class: "given" }, foreign(classes[item.given])), item.proposed === item.given ? " in doubt" : [" → ", make("b", { class: "proposed" }, foreign(classes[item.proposed]))], ` ${percent(item.wrong)}`));
 }
 
 function toggle(row, on) {

@@ -53,7 +53,7 @@ const isPicture = () => page.about.kind === "image" && current();
 const single = {
   accept, keep, unsure: () => choose("unsure"), drop: () => choose("drop"), skip: () => choose("skip"), undo: () => undo(),
   back, next: forth, note: () => current() && showNote(current()),
-  alike: () => page.mode === "fix" && current() && alike(current()),
+  alike: () => page.mode === "fix" && current() && !current().hidden && alike(current()),
   enlarge: () => current() && enlarge(current()), brighter: () => isPicture() && brighter(), turn: () => isPicture() && turn(),
   reveal: () => current()?.blind && reveal(current()), name: () => (at("blind-name") ?? at("name-of-class"))?.focus(),
 };

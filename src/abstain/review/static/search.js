@@ -37,6 +37,7 @@ export function chooser(words, onchoose, { open = false, id = null } = {}) {
   input.addEventListener("input", update);
   input.addEventListener("blur", () => isOpen(false));
   input.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !input.value) event.preventDefault(); // the key that leads here, pressed again
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) { isOpen(true); mark(Math.min(found.length - 1, Math.max(0, active + step))); event.preventDefault(); }
     if (event.key === "Enter" && found[active] !== undefined) { take(found[active]); event.preventDefault(); }

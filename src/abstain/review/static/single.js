@@ -60,12 +60,12 @@ function option(item, k, p, place) {
     p !== null && share(p), p !== null && make("span", { class: "p" }, percent(p)));
 }
 
-let blindBox = null; // kept from one sample to the next, with the focus in it
+let blindBox = null; // kept from one sample to the next, without the focus: letters are keys again
 function choices(item) {
   const place = at("choices");
   at("type").hidden = byName(item);
   if (byName(item)) {
-    blindBox ??= chooser("Search a class by its name", (name) => choose("label", name), { open: true, id: "blind-name" });
+    blindBox ??= chooser("Search a class by its name", (name) => { at("stage").focus({ preventScroll: true }); choose("label", name); }, { open: true, id: "blind-name" });
     if (blindBox.parentNode !== place) fill(place, blindBox);
     return;
   }
@@ -135,7 +135,7 @@ function actions(item) {
     button("back", "Back", back), button("next", "Next", forth),
     button("note", item.note ? "Note ✎" : "Note", () => showNote(item)),
     button("enlarge", "Enlarge", () => enlarge(item)),
-    page.mode === "fix" && button("alike", "All like this one", () => alike(item)),
+    page.mode === "fix" && !item.hidden && button("alike", "All like this one", () => alike(item)),
     page.about.kind === "image" && [button("brighter", "Brighter", looks.brighter), button("turn", "Turn", looks.turn)],
     item.blind && !item.revealed && button("reveal", "Reveal what the audit says", () => reveal(item)));
 }
@@ -175,13 +175,13 @@ function neighbours(item, group) {
 async function like(item) {
   await new Promise((resume) => setTimeout(resume, 60)); // whoever is faster does not look at these
   if (current() !== item) return;
-  const found = await get("near", { row: item.row }).catch(() => []);
+  const found = await get("near", { row: item.row, who: page.who, mode: page.mode, by: page.filter.by, revealed: item.revealed ? 1 : null }).catch(() => []);
   if (current() !== item) return;
   fill(at("near"), ...found.map((group) => neighbours(item, group)));
 }
 
 export async function reveal(item) {
-  Object.assign(item, await get("item", { row: item.row, who: page.who, by: page.filter.by }), { revealed: true, decided: item.decided, blind: true });
+  Object.assign(item, await get("item", { row: item.row, who: page.who, by: page.filter.by, revealed: 1 }), { revealed: true, decided: item.decided, blind: true });
   if (current() === item) show();
 }
 

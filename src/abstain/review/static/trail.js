@@ -26,7 +26,7 @@ export async function refill() {
     const known = new Set(page.ahead.map((item) => item.row));
     page.ahead.push(...found.items.filter((item) => !known.has(item.row)));
     ended = found.items.length === 0;
-    held = ended && (page.filter.state ?? "open") === "open" ? found.held ?? 0 : 0;
+    held = ended && (page.mode === "verify" || (page.filter.state ?? "open") === "open") ? found.held ?? 0 : 0;
     page.ahead.slice(0, AHEAD).forEach((item) => preload(item, page.about.kind));
   }).catch(complain).finally(() => { fetching = null; });
   return fetching;
