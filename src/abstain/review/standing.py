@@ -43,7 +43,9 @@ class Standing:
 
     def place(self, row: int) -> int | None:
         """The place of a label in the random sample, from 1; None for one that is not in it."""
-        found = () if self._sample is None else (self._sample.rows == row).nonzero()[0]
+        if self._sample is None:
+            return None
+        found = np.flatnonzero(self._sample.rows == row)
         return int(found[0]) + 1 if len(found) else None
 
     def is_blind(self, row: int, who: str) -> bool:
