@@ -84,6 +84,7 @@ def train_stacked(
     ...     inputs=torch.eye(4).repeat(8, 1), true=torch.arange(4).repeat(8), num_classes=4,
     ...     test_inputs=torch.eye(4), test_labels=torch.arange(4), network="mlp",
     ... )
+    >>> from abstain.training.recipe import plan_of
     >>> recipe = plan_of("nll", epochs=30).resolved(num_samples=32, num_classes=4)
     >>> [result.test_accuracy for result in train_stacked(task, [recipe, recipe], device="cpu")]
     [1.0, 1.0]

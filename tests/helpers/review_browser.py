@@ -26,6 +26,14 @@ def serving(folder, port=None, **settings):
         session.close()
 
 
+def until(page, expression, seconds=15):
+    """Wait until an expression holds; `wait_for_function` is refused by the page's policy."""
+    ends = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < ends, expression
+        page.wait_for_timeout(20)
+
+
 @contextmanager
 def opened(browser, address, **settings):
     """The page, which must say nothing to the console."""

@@ -9,7 +9,7 @@ import pytest
 
 from abstain.review.store import Store
 
-from review_browser import another, log, opened, press, row, serving
+from review_browser import another, log, opened, press, row, serving, until
 
 
 def test_every_decision_has_a_key_and_advances(desk):
@@ -217,7 +217,7 @@ def test_the_page_says_that_the_server_does_not_answer_and_goes_on_by_itself(bro
             page.wait_for_selector("#stage img:not(.broken)")
             page.wait_for_selector("#trouble", state="hidden")
             press(page, "u")
-            page.wait_for_function("!document.querySelector('#standing').textContent")
+            until(page, "!document.querySelector('#standing').textContent")
             page.keyboard.press("ArrowLeft")
             page.wait_for_selector("#standing:has-text('unsure'):not(:has-text('saving'))")
             *entries, last = log(photos, 7)

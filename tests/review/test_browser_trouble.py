@@ -16,7 +16,7 @@ from abstain.review.serving import kept_token
 from abstain.review.store import Store
 
 from audits import write_images
-from review_browser import log, opened, press, row, serving
+from review_browser import log, opened, press, row, serving, until
 
 
 def port_of(address):
@@ -39,7 +39,7 @@ def test_pictures_are_of_the_review_that_is_served(browser, made, photos, tmp_pa
             page.goto(address)
             page.wait_for_selector("body[data-row]")
             page.wait_for_selector("#near img")
-            page.wait_for_function("[...document.images].every((x) => x.complete)")
+            until(page, "[...document.images].every((x) => x.complete)")
             seen = "[...document.images].map((x) => x.naturalWidth)"
             sides.append(set(page.evaluate(seen)))
             page.close()
@@ -187,7 +187,7 @@ def test_what_is_refused_is_named_until_it_is_read(browser, photos, tmp_path):
         press(page, "ArrowLeft")
         press(page, "ArrowLeft")
         assert row(page) == first
-        page.wait_for_function("!document.querySelector('#standing').textContent")
+        until(page, "!document.querySelector('#standing').textContent")
 
 
 def test_of_many_only_those_are_refused_that_cannot_be_read(browser, photos, tmp_path):

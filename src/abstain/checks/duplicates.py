@@ -53,7 +53,7 @@ def near_duplicates(
     (`nearness`). So it does not matter in what unit features are, nor how densely they lie.
 
     Args:
-        prints: (N,) numbers that are equal where inputs are: `abstain.data.inputs.fingerprints`.
+        prints: (N,) numbers that are equal where inputs are: `abstain.data.identity.fingerprints`.
         given: (N,) given labels.
         neighbours: By features; without, only identical inputs count.
         empty: (N,) inputs that hold nothing, which are no duplicates of each other.

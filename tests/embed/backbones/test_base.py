@@ -91,6 +91,6 @@ def test_images_of_other_channels_are_refused():
     backbone = ImageBackbone("net", "net", torch.nn.Identity(), 8)
     images = torch.zeros(2, 4, 8, 8, dtype=torch.uint8)
     with pytest.raises(
-        AbstainError, match=r"got the shape \(4, 8, 8\); learn from .* backbone='none'"
+        AbstainError, match=r"got the shape \(4, 8, 8\); train from scratch with backbone='none'"
     ):
         backbone.features(images, torch.device("cpu"))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import assert_never, cast
 
 import torch
 from torch import Tensor
@@ -160,7 +160,11 @@ class Objective:
             return trusted_losses(torch.log_softmax(classes, -1), given, trust)
         if plan.loss == "small-stake":
             return small_stake_loss(classes, given, reduction="none")
-        return generalized_cross_entropy(classes, given, plan.q, plan.truncate, reduction="none")
+        if plan.loss == "lq":
+            return generalized_cross_entropy(
+                classes, given, plan.q, plan.truncate, reduction="none"
+            )
+        assert_never(plan.loss)
 
     def remember(self, index: Tensor, logits: Tensor, given: Tensor) -> None:
         """Take in the outputs for these samples."""
