@@ -4,6 +4,8 @@ import threading
 import time
 from contextlib import contextmanager
 
+from small_runs import free_port
+
 from abstain.review.serving import listen, server_of
 from abstain.review.session import Session
 from abstain.review.store import Store
@@ -11,9 +13,12 @@ from abstain.review.store import Store
 
 @contextmanager
 def serving(folder, port=None, **settings):
-    """The server in a thread; its address. The session is `serving.session`."""
+    """The server in a thread; its address. The session is `serving.session`.
+
+    By default at a port of its own: the one that reviews begin with is taken by tests beside.
+    """
     session = serving.session = Session(folder)
-    listening = listen("127.0.0.1", port)
+    listening = listen("127.0.0.1", port or free_port())
     server = server_of(session, **{"you": "ann", **settings})
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
